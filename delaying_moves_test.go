@@ -523,44 +523,6 @@ func TestWaitingItemsThatDifferFromThemselves(t *testing.T) {
 	})
 }
 
-// Of is asked when an item begins to wait, by the caller, whom a panic reaches with
-// nothing changed. So what is due later calls no foreign code with the locks held.
-func TestOfIsAskedWhenAnItemBeginsToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clock := testingclock.NewFakeClock(epoch)
-		asked, failing := 0, false
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-			Clock: clock,
-			Order: workqueue.Order[int]{Priority: func(item int) int {
-				if asked++; failing {
-					panic("of")
-				}
-				return item
-			}},
-		})
-		defer q.ShutDown()
-		q.AddAfter(1, time.Second)
-		q.Debounce(2, time.Second, time.Hour)
-		q.Reschedule(3, time.Second)
-		failing = true
-		for name, f := range map[string]func(){
-			"AddAfter":   func() { q.AddAfter(4, time.Second) },
-			"Debounce":   func() { q.Debounce(5, time.Second, 0) },
-			"Reschedule": func() { q.Reschedule(6, time.Second) },
-		} {
-			if got := goes(f); got != "of" {
-				t.Errorf("%s: got the panic %v, want that of Of", name, got)
-			}
-		}
-		synctest.Wait()
-		clock.Step(time.Second)
-		synctest.Wait()
-		if got := takeAllOf(q); !slices.Equal(got, []int{3, 2, 1}) || asked != 6 {
-			t.Errorf("got %v, asked %d times, want 3, 2, 1 and 6", got, asked)
-		}
-	})
-}
-
 // A changeable is a limiter whose wait a test changes.
 type changeable struct {
 	wait func(item string) time.Duration
@@ -1137,36 +1099,6 @@ func TestPaceOptionsNeedAQueueOfOurs(t *testing.T) {
 	}))
 	if !strings.Contains(above, "ItemPace") {
 		t.Errorf("ItemPace above a foreign queue: got %q", above)
-	}
-}
-
-// A retry of Run has the priority of the hand-out, whatever the Order answers by then.
-func TestARetryHasThePriorityOfTheHandOut(t *testing.T) {
-	for name, delay := range map[string]time.Duration{"at once": 0, "later": time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			priority := 5
-			q := workqueue.NewTypedRateLimiting(constant(delay), workqueue.TypedRateLimitingQueueConfig[string]{
-				Order: workqueue.Order[string]{Priority: func(string) int { return priority }},
-			})
-			q.Add("a")
-			var got []int
-			ctx, cancel := context.WithCancel(t.Context())
-			go workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
-				info, _ := workqueue.ItemInfoFromContext[string](ctx)
-				if got = append(got, info.Priority); len(got) < 3 {
-					priority--
-					return errFailed
-				}
-				return nil
-			}, runOptions{Logger: discard()})
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if fmt.Sprint(got) != "[5 5 5]" {
-				t.Errorf("%s: the hand-outs had the priorities %v", name, got)
-			}
-			cancel()
-			synctest.Wait()
-		})
 	}
 }
 

@@ -561,16 +561,3 @@ func TestSecondShutDownEndsADrain(t *testing.T) {
 		step{"add a", ""}, step{"get", "a"}, step{"shutdown", ""}, step{"d: drain", "blocks"},
 		step{"shutdown", ""}, step{"d: returns", ""}, step{"done a", ""})
 }
-
-// Held items count in addition to stored items.
-func TestDrainOfAStorage(t *testing.T) {
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
-	q.Add("a")
-	q.Add("b")
-	q.Get()
-	err := q.Drain(canceled())
-	want := "workqueue: drain left 1 queued, 1 in flight (a), 0 waiting: context canceled"
-	if fmt.Sprint(err) != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}

@@ -497,6 +497,12 @@ func TestOrderThatFailsAddsNothing(t *testing.T) {
 			}
 			return item
 		}},
+		"no": {Priority: func(item string) int {
+			if item == "b" {
+				panic("no")
+			}
+			return 1
+		}},
 		`workqueue: Order.Weight is 0 for group "b", and has to be 1 at least`: byLetterFailing("b", 0),
 	} {
 		for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
@@ -510,6 +516,9 @@ func TestOrderThatFailsAddsNothing(t *testing.T) {
 			"Reschedule": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("b", time.Hour) },
 			"Debounce":   func(q *workqueue.TypedDelaying[string]) { q.Debounce("b", time.Hour, 0) },
 		} {
+			if name == "AddWith" && order.Priority != nil {
+				continue // The call names a priority, and does not ask.
+			}
 			for _, oneEntry := range []bool{false, true} {
 				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order, OneEntry: oneEntry})
 				if got := goes(func() { call(q) }); got != want {

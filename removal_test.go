@@ -51,7 +51,7 @@ func TestReAddContextEndsWithTheOneAboveIt(t *testing.T) {
 
 type noteKey struct{}
 
-// A callingContext calls the queue in each of its methods.
+// A callingContext calls a function in each of its methods.
 type callingContext struct {
 	context.Context
 	call func()
@@ -498,27 +498,30 @@ func (r *removing) When(item string) time.Duration {
 	return r.constant.When(item)
 }
 
-// RemoveFunc comes between the question of Run about a failed item and the retry.
+// RemoveFunc comes between the question of Run about a failed item and the retry. Above a Queue, the item came again
+// after a retry without a wait, and OnResult was told so.
 func TestRunDoesNotRetryWhatIsRemovedMeanwhile(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
-		for _, oneEntry := range []bool{false, true} {
+		for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+			"plain": {}, "OneEntry": {OneEntry: true}, "above a Queue": {Queue: stored()},
+		} {
 			synctest.Test(t, func(t *testing.T) {
 				limiter := &removing{constant: constant(wait)}
-				q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
+				q := workqueue.NewTypedRateLimiting[string](limiter, config)
 				limiter.q = q
 				q.Add("a")
 				calls := 0
-				var outcomes []workqueue.Outcome
+				var results []string
 				time.AfterFunc(time.Hour, q.ShutDown)
-				err := workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errors.New("failed") },
-					workqueue.RunOptions[string]{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-						outcomes = append(outcomes, r.Outcome)
+				err := workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errFailed },
+					runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+						results = append(results, fmt.Sprint(r.Outcome, " ", r.Again))
 					}})
 				if n := q.Attempts(); n != 0 {
-					t.Errorf("wait %v, OneEntry %v: %d failures are counted", wait, oneEntry, n)
+					t.Errorf("wait %v, %s: %d failures are counted", wait, name, n)
 				}
-				if calls != 1 || !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) || !errors.Is(err, workqueue.ErrShutDown) {
-					t.Errorf("wait %v, OneEntry %v: %d calls with %v, %v", wait, oneEntry, calls, outcomes, err)
+				if calls != 1 || !slices.Equal(results, []string{"removed false"}) || !errors.Is(err, workqueue.ErrShutDown) {
+					t.Errorf("wait %v, %s: %d calls with %q, %v", wait, name, calls, results, err)
 				}
 			})
 		}
@@ -558,28 +561,6 @@ func TestRunForgetsWhatIsRemovedBeforeItsHandler(t *testing.T) {
 			})
 		}
 	}
-}
-
-// RemoveFunc comes between a failure and a retry without a wait, and the queue below stores its items
-// in a Queue. The item came again, and OnResult said that it was removed and comes again.
-func TestRunDoesNotRetryWhatIsRemovedAboveAQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limiter := &removing{constant: constant(0)}
-		low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
-		q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{Queue: low})
-		limiter.q = q
-		q.Add("a")
-		calls := 0
-		var results []string
-		time.AfterFunc(time.Hour, q.ShutDown)
-		workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errors.New("failed") },
-			runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-				results = append(results, fmt.Sprint(r.Outcome, r.Again))
-			}})
-		if calls != 1 || !slices.Equal(results, []string{"removed false"}) {
-			t.Errorf("%d calls with %q", calls, results)
-		}
-	})
 }
 
 // RemoveFunc removes an item after its retry was decided, and then the Run ends, both while a metric

@@ -136,19 +136,25 @@ func TestRunEnd(t *testing.T) {
 	}
 }
 
-// The contexts of handlers carry the values and the end of Run's.
+// The contexts of handlers carry the values, the deadline and the end of Run's.
 func TestRunHandlerContext(t *testing.T) {
 	type key struct{}
 	for _, options := range []runOptions{{}, {Grace: time.Second}, {Timeout: time.Minute}, {CancelOnReAdd: 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			cause := errors.New("because")
-			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+			deadline := time.Now().Add(time.Hour)
+			timed, stop := context.WithDeadline(context.WithValue(t.Context(), key{}, "value"), deadline)
+			defer stop()
+			ctx, cancel := context.WithCancelCause(timed)
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 			q.Add("a")
 			start := time.Now()
 			workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
 				if got := ctx.Value(key{}); got != "value" {
 					t.Errorf("%+v: got the value %v", options, got)
+				}
+				if got, _ := ctx.Deadline(); !got.Equal(deadline) && options.Timeout+options.Grace == 0 {
+					t.Errorf("%+v: got the deadline %v, want %v", options, got, deadline)
 				}
 				cancel(cause)
 				<-ctx.Done()
@@ -206,11 +212,18 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 	}
 }
 
-// ctx that ends while the workers still do so ends that, and the wait for it.
-func TestRunEndsAfterAShutDown(t *testing.T) {
-	for name, down := range map[string]func(rateLimited){
-		"ShutDown":          rateLimited.ShutDown,
-		"ShutDownWithDrain": rateLimited.ShutDownWithDrain,
+// The end of ctx ends the work on the queue and the wait for it, also after a shutdown by somebody else. What Run leaves
+// behind by name is not left in the queue: a drain afterwards has nothing to wait for.
+func TestRunLeavesAQueueThatDrains(t *testing.T) {
+	for name, tt := range map[string]struct{ before, after func(s *show) }{
+		"after a ShutDown":           {func(s *show) { s.queue.ShutDown() }, func(*show) {}},
+		"after a ShutDownWithDrain":  {func(s *show) { s.queue.ShutDownWithDrain() }, func(*show) {}},
+		"and then ShutDownWithDrain": {func(*show) {}, func(s *show) { s.queue.ShutDownWithDrain() }},
+		"and then Drain": {func(*show) {}, func(s *show) {
+			if err := s.ours.Drain(context.Background()); err != nil {
+				s.t.Errorf("got %v of the drain", err)
+			}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
@@ -219,13 +232,17 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 				}
 				s.run(runOptions{}, s.cut)
 				synctest.Wait()
-				go down(s.queue) // The bubble reports it if it does not return.
+				go tt.before(s) // The bubble reports a drain that does not return.
 				time.Sleep(time.Second)
 				s.stop()
 				got := s.left()
 				s.want("0:a 1:a ends: context canceled 1:end")
 				if want := "queued[a b c] held[] waiting[]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
+				}
+				tt.after(s)
+				if n := s.queue.Len(); n != 0 {
+					t.Errorf("%d items are queued", n)
 				}
 			})
 		})
@@ -236,11 +253,14 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 // of an embedding type that takes long, and for the one that a handler is at. If it fails,
 // it is retried.
 func TestRunDrainWaitsForTheLastItem(t *testing.T) {
-	for _, tt := range []slowGet{{}, {before: 2 * time.Second}, {after: 2 * time.Second}, {before: time.Second, after: time.Second}} {
+	for _, tt := range []struct{ before, after time.Duration }{{}, {before: 2 * time.Second}, {after: 2 * time.Second}, {time.Second, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
-			tt.TypedRateLimiting = s.ours
-			s.queue = &tt
+			s.queue = &replacing{TypedRateLimiting: s.ours, getInfo: func(ctx context.Context) (workqueue.ItemInfo[string], error) {
+				time.Sleep(tt.before)
+				defer time.Sleep(tt.after)
+				return s.ours.GetInfo(ctx)
+			}}
 			s.queue.Add("a")
 			calls := replies(fails)
 			s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(ctx context.Context, item string) error {
@@ -257,18 +277,6 @@ func TestRunDrainWaitsForTheLastItem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// slowGet takes some time before and after it gets an item.
-type slowGet struct {
-	*workqueue.TypedRateLimiting[string]
-	before, after time.Duration
-}
-
-func (q *slowGet) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	time.Sleep(q.before)
-	defer time.Sleep(q.after)
-	return q.TypedRateLimiting.GetInfo(ctx)
 }
 
 // A ShutDown in the drain of a Run drops the retry that it waits for, and so ends it.
@@ -448,21 +456,32 @@ func leftIn(left workqueue.Snapshot[string], err error) string {
 	return fmt.Sprintf("%s: %v", text, err)
 }
 
+// leftBy returns what OnStop of a Run was told, and the error of the Run.
+func leftBy[T comparable](ctx context.Context, q workqueue.TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options workqueue.RunOptions[T]) (left workqueue.Snapshot[T], err error) {
+	options.Logger = discard()
+	options.OnStop = func(_ context.Context, s workqueue.Snapshot[T]) { left = s }
+	err = workqueue.Run(ctx, q, handle, options)
+	return left, err
+}
+
 // What waited is named beside a handler that has failed late even if that leaves
 // nothing to drain; the failures are those that the log says. What is put off late
-// is like what waited.
+// is like what waited. A handler's item that waits too is named once: as failed, or as due at the earlier time.
 func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		items string // of which a does this, and b fails
 		reply reply
+		waits bool   // a waits too
 		left  string // of all that can be known
 	}{
-		"failure":                  {"a", fails, "queued[] held[] waiting[x w] failed[a]: <nil>"},
-		"panic":                    {"a", panics, "queued[] held[] waiting[x w] failed[a]: <nil>"},
-		"success":                  {"a", succeeds, "queued[] held[] waiting[x w]: <nil>"},
-		"success beside a failure": {"a b", succeeds, "queued[] held[] waiting[x w] failed[b]: <nil>"},
-		"put off":                  {"a", requeues(time.Hour), "queued[] held[] waiting[x w a]: <nil>"},
-		"put off beside a failure": {"a b", requeues(time.Hour), "queued[] held[] waiting[x w a] failed[b]: <nil>"},
+		"failure":                  {"a", fails, false, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"failure of what waits":    {"a", fails, true, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"panic":                    {"a", panics, false, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"success":                  {"a", succeeds, false, "queued[] held[] waiting[x w]: <nil>"},
+		"success beside a failure": {"a b", succeeds, false, "queued[] held[] waiting[x w] failed[b]: <nil>"},
+		"put off":                  {"a", requeues(time.Hour), false, "queued[] held[] waiting[x w a]: <nil>"},
+		"put off, and waits":       {"a", requeues(time.Hour), true, "queued[] held[] waiting[x w a]: <nil>"},
+		"put off beside a failure": {"a b", requeues(time.Hour), false, "queued[] held[] waiting[x w a] failed[b]: <nil>"},
 	} {
 		for _, cut := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, ShutDown %v", name, cut), func(t *testing.T) {
@@ -481,12 +500,24 @@ func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 						return tt.reply()
 					})
 					time.Sleep(500 * time.Millisecond)
+					if tt.waits {
+						s.queue.AddAfter("a", 2*time.Minute)
+					}
 					s.stop()
 					if synctest.Wait(); cut {
 						s.queue.ShutDown()
 					}
 					if got := s.left(); got != tt.left {
 						t.Errorf("got %s, want %s", got, tt.left)
+					}
+					for _, info := range s.stopped.Waiting[1:] {
+						want := map[string]time.Duration{"w": time.Minute, "a": time.Hour + 5*time.Second}[info.Item]
+						if tt.waits && info.Item == "a" {
+							want = 2*time.Minute + 500*time.Millisecond
+						}
+						if got := info.Due.Sub(s.start); got != want {
+							t.Errorf("%s is due after %v, want %v", info.Item, got, want)
+						}
 					}
 					s.wantFailuresAsLogged()
 					s.wantDropped()
@@ -538,51 +569,6 @@ func (s *show) wantFailuresAsLogged() {
 	}
 }
 
-// What Run leaves behind by name it does not leave in the queue: a drain after it
-// has nothing to wait for, no matter who calls it.
-func TestRunLeavesAQueueThatDrains(t *testing.T) {
-	for name, drain := range map[string]func(s *show) error{
-		"ShutDownWithDrain": func(s *show) error { s.queue.ShutDownWithDrain(); return nil },
-		"Drain":             func(s *show) error { return s.ours.Drain(context.Background()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				for _, item := range []string{"a", "b", "c"} {
-					s.queue.Add(item)
-				}
-				s.run(runOptions{}, s.cut)
-				synctest.Wait()
-				s.stop()
-				if got, want := s.left(), "queued[a b c] held[] waiting[]: <nil>"; got != want {
-					t.Errorf("got %s, want %s", got, want)
-				}
-				if err := drain(s); err != nil || s.queue.Len() != 0 { // The bubble reports it if it does not return.
-					t.Errorf("got %v of the drain, and %d items are queued", err, s.queue.Len())
-				}
-			})
-		})
-	}
-}
-
-// What somebody else holds when the last worker has ended is left behind too, in
-// his hands, and what is queued is taken out.
-func TestRunNamesWhatOthersHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
-		s.queue.Add("a")
-		synctest.Wait()
-		s.queue.Add("b")
-		s.queue.Add("c")
-		s.queue.Get()
-		s.stop()
-		<-s.ended
-		if got, want := leftIn(*s.stopped, s.result), "queued[c] held[b] waiting[]: <nil>"; got != want || s.queue.Len() != 0 || s.fifo.Held() != 1 {
-			t.Errorf("got %s with %d items in the queue, %d held, want %s with 0, 1", got, s.queue.Len(), s.fifo.Held(), want)
-		}
-	})
-}
-
 // The last failure counts on top of those that the limiter knows, also if ctx ends while
 // the limiter is asked for the wait of its retry.
 func TestRunCountsTheLastFailure(t *testing.T) {
@@ -628,24 +614,6 @@ func (l hookedLimiter) When(item string) time.Duration {
 }
 
 func (l hookedLimiter) Forget(item string) { l.forget(); l.TypedRateLimiter.Forget(item) }
-
-// An item that is declined at the end of ctx, and was added again before, is named
-// once. Nothing is known of it.
-func TestRunNamesOnceWhatItDeclines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		s.queue = lateAgain{s.queue.(*workqueue.TypedRateLimiting[string]), s}
-		s.run(runOptions{}, replies())
-		synctest.Wait()
-		s.queue.Add("a")
-		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
-		if a := s.stopped.Queued[0]; a.Age != 0 {
-			t.Errorf("got %+v", a)
-		}
-	})
-}
 
 // An endingContext has ended, and its Done is closed a moment later, as it is for each context of the standard
 // library.
@@ -713,19 +681,6 @@ func TestOnStopNamesWhatBecameOfADeclinedItem(t *testing.T) {
 	}
 }
 
-// lateAgain ends ctx while it hands an item out, which is added again.
-type lateAgain struct {
-	*workqueue.TypedRateLimiting[string]
-	show *show
-}
-
-func (q lateAgain) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	info, err := q.TypedRateLimiting.GetInfo(ctx)
-	q.Add(info.Item)
-	q.show.stop()
-	return info, err
-}
-
 // After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
 // Drain returned nil.
 func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
@@ -757,15 +712,14 @@ func TestDueOfWhatIsPutOffTooLateIsThatOfTheClock(t *testing.T) {
 		q.Add("a")
 		clock.Step(time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
-		workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		left, _ := leftBy(ctx, q, func(ctx context.Context, _ string) error {
 			stop()
 			<-ctx.Done()
 			for !q.ShuttingDown() {
 				runtime.Gosched()
 			}
 			return putOff
-		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		}, runOptions{})
 		if want := epoch.Add(time.Hour + time.Minute); len(left.Waiting) != 1 || !left.Waiting[0].Due.Equal(want) {
 			t.Errorf("%v: got %+v, want a at %v", putOff, left.Waiting, want)
 		}
@@ -798,51 +752,113 @@ func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 	}
 }
 
-// Without OnStop, the log has the numbers of all that is left, and none if there is nothing.
+// Without OnStop, the log has the numbers of all that is left, and no line if nothing is left. An item counts once: an
+// item that fails too late and waits because of a call has failed. Items that wait without a failure are no error.
 func TestRunLogsWhatIsLeft(t *testing.T) {
-	for want, fill := range map[string]func(s *show){
-		"": func(*show) {},
-		"queued=2 inFlight=1 failed=2 retries=0 planned=1": func(s *show) {
-			s.queue.Add("b")
-			s.queue.Get()
-			s.queue.Add("c")
-			s.queue.Add("d")
-		},
-		"queued=0 inFlight=0 failed=2 retries=0 planned=1": func(s *show) {},
-		"queued=0 inFlight=0 failed=1 retries=0 planned=0": func(s *show) {
-			s.queue.Add("a")
-			synctest.Wait()
-		},
-		"queued=1 inFlight=0 failed=0 retries=0 planned=0": func(s *show) { s.queue.Add("a") },
+	drain := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}
+	for _, row := range []struct {
+		items   []string
+		options runOptions
+		want    string
+	}{
+		{nil, runOptions{}, ""},
+		{[]string{"adds late"}, runOptions{}, "queued=1 inFlight=0 failed=0 retries=0 planned=0"},
+		{[]string{"late fails"}, runOptions{}, "queued=0 inFlight=0 failed=1 retries=0 planned=0"},
+		{[]string{"waits late fails"}, runOptions{}, "queued=0 inFlight=0 failed=1 retries=0 planned=0"},
+		{[]string{"others late fails", "late fails", "late planned"}, runOptions{}, "queued=2 inFlight=1 failed=2 retries=0 planned=1"},
+		{[]string{"", "deferred", "planned"}, runOptions{}, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{[]string{"", "deferred", "late planned"}, runOptions{}, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{[]string{"", "deferred", "waits late planned"}, runOptions{}, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{[]string{"", "deferred", "added late planned"}, runOptions{}, "queued=1 inFlight=0 failed=0 retries=0 planned=2"},
+		{[]string{"", "deferred", "planned"}, drain, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{[]string{"", "deferred", "late planned"}, drain, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{[]string{"", "deferred", "waits late planned"}, drain, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		// These failures were no error of the drain: the failure was forgotten, or the item was put off.
+		{[]string{"waits late forgotten fails"}, drain, "queued=0 inFlight=0 failed=1 retries=0 planned=0"},
+		{[]string{"again in-grace deferred"}, drain, "queued=0 inFlight=0 failed=0 retries=1 planned=0"},
+		{[]string{"again late deferred"}, drain, "queued=0 inFlight=0 failed=0 retries=1 planned=0"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-			s := newShow(t, ourQueue)
-			ctx, stop := context.WithCancel(t.Context())
-			go func() {
-				if strings.Contains(want, "planned=1") {
-					s.queue.Add("a")
-					s.queue.Add("e")
-					s.queue.Add("p")
-				}
-				synctest.Wait()
-				fill(s)
-				stop()
-			}()
-			workqueue.Run(ctx, s.queue, func(ctx context.Context, item string) error {
-				<-ctx.Done()
-				if item == "p" {
-					return workqueue.RequeueAfter(time.Hour) // Is planned: it has not failed.
-				}
-				return errFailed
-			}, runOptions{Workers: 3, Logger: &logger})
-			line := log.String()
-			if at := strings.Index(line, "Run has ended and left items behind"); at < 0 && want != "" || at >= 0 && want == "" || !strings.Contains(line, want) {
-				t.Errorf("logged %q, want %q", line, want)
-			}
-		})
+		log, err := logOfEnd(t, row.options, row.items...)
+		if has := strings.Contains(log, "Run has ended and left items behind"); has != (row.want != "") || !strings.Contains(log, row.want+"\n") && has {
+			t.Errorf("%q, %v: logged %q, want %q", row.items, row.options.AtEnd, log, row.want)
+		}
+		failed := !strings.Contains(row.want, "failed=0 retries=0")
+		if errors.Is(err, workqueue.ErrNotDrained) != (failed && row.options.AtEnd == workqueue.EndDrain) {
+			t.Errorf("%q, %v: got %v from Run", row.items, row.options.AtEnd, err)
+		}
 	}
+	// As many records as fit on some pages, and less. The item that is named after nothing has the item of a free record.
+	for n := range 2*16 + 1 {
+		items := []string{"", "again"}
+		for i := range n {
+			items = append(items, fmt.Sprint("fails ", i))
+		}
+		log, _ := logOfEnd(t, runOptions{}, items...)
+		if want := fmt.Sprintf("queued=0 inFlight=0 failed=0 retries=%d planned=1\n", n); !strings.Contains(log, want) {
+			t.Errorf("%d items: logged %q, want %q", n, log, want)
+		}
+	}
+}
+
+// logOfEnd returns the log and the error of a Run whose context ends after a second. The handler of an item does what
+// the words of the item say. The item "" waits.
+func logOfEnd(t *testing.T, options runOptions, items ...string) (log string, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		logger := logr.FromSlogHandler(slog.NewTextHandler(&b, nil))
+		q := newLimited(constant(time.Minute))
+		for _, item := range items {
+			if item == "" {
+				q.AddAfter(item, time.Hour)
+			} else {
+				q.Add(item)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		options.Logger, options.Workers = &logger, len(items)
+		options.OnResult = func(_ context.Context, item string, _ workqueue.HandlerResult) {
+			if strings.Contains(item, "forgotten") {
+				q.Forget(item)
+			}
+		}
+		err = workqueue.Run(ctx, q, func(ctx context.Context, item string) (err error) {
+			info, _ := workqueue.ItemInfoFromContext[string](ctx)
+			for word := range strings.FieldsSeq(item) {
+				switch word {
+				case "again":
+					if info.Failures == 0 {
+						return workqueue.RetryAfter(time.Second/2, errFailed)
+					}
+				case "adds":
+					q.Add("another")
+				case "added":
+					q.Add(item)
+				case "waits":
+					q.AddAfter(item, time.Hour)
+				case "others":
+					time.Sleep(time.Second / 2) // Each worker has an item.
+					q.Add("theirs")
+					q.Get()
+					q.AddAll("another", "a third")
+				case "in-grace":
+					time.Sleep(time.Second)
+				case "late":
+					<-ctx.Done()
+					time.Sleep(time.Millisecond)
+				case "fails":
+					err = errFailed
+				case "planned":
+					err = workqueue.RequeueAfter(time.Minute)
+				case "deferred":
+					err = workqueue.DeferFor(time.Hour)
+				}
+			}
+			return err
+		}, options)
+		log = b.String()
+	})
+	return log, err
 }
 
 // The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked.
@@ -866,153 +882,6 @@ func TestRunThatKeepsItsQueueLogsItsEnd(t *testing.T) {
 			const want = `msg="Run has ended, and the queue stays open" queued=1`
 			if got := strings.Contains(log.String(), want); got == told {
 				t.Errorf("OnStop %v: logged %q, want %q without an OnStop", told, log.String(), want)
-			}
-		})
-	}
-}
-
-// An item that fails too late for a retry, and waits because of a call, counted as failed and as a retry.
-func TestRunLogsAnItemOnce(t *testing.T) {
-	var log bytes.Buffer
-	logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-	q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
-	q.Add("a")
-	ctx, stop := context.WithCancel(t.Context())
-	workqueue.Run(ctx, q, func(context.Context, string) error {
-		q.AddAfter("a", time.Hour)
-		stop()
-		return errFailed
-	}, runOptions{Logger: &logger})
-	if got := log.String(); !strings.Contains(got, "queued=0 inFlight=0 failed=1 retries=0 planned=0\n") {
-		t.Errorf("logged %q", got)
-	}
-}
-
-// An item that had failed too late, and whose failures were forgotten before the count, was no error of a drain.
-func TestDrainErrorOfAForgottenFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-		q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
-		q.Add("a")
-		ctx, stop := context.WithCancel(t.Context())
-		err := workqueue.Run(ctx, q, func(context.Context, string) error {
-			q.AddAfter("a", time.Hour)
-			stop()
-			time.Sleep(2 * time.Second)
-			return errFailed
-		}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger,
-			OnResult: func(_ context.Context, item string, _ workqueue.HandlerResult) { q.Forget(item) }})
-		var left *workqueue.DrainError[string]
-		if got := log.String(); !errors.As(err, &left) || left.Left.FailedTotal != 1 || !strings.Contains(got, "failed=1 retries=0 planned=0\n") {
-			t.Errorf("got %v, and logged %q", err, got)
-		}
-	})
-}
-
-// What waits with failures was an error of a drain only if it was put off before the end of the Grace.
-func TestDrainErrorOfWhatIsPutOffWithFailures(t *testing.T) {
-	for _, late := range []time.Duration{0, 2 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
-			q.Add("a")
-			ctx, stop := context.WithCancel(t.Context())
-			n := 0
-			err := workqueue.Run(ctx, q, func(context.Context, string) error {
-				if n++; n == 1 {
-					return errFailed
-				}
-				stop()
-				time.Sleep(late)
-				return workqueue.DeferFor(time.Hour)
-			}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
-			var left *workqueue.DrainError[string]
-			if !errors.As(err, &left) || left.Left.WaitingTotal != 1 {
-				t.Errorf("put off after %v: got %v", late, err)
-			}
-		})
-	}
-}
-
-// The log counts the items that wait without a failure too: the end drops them, and Run returns nil.
-func TestRunLogsThePlannedItemsThatItDrops(t *testing.T) {
-	late := func(ctx context.Context, _ *workqueue.TypedRateLimiting[string]) {
-		<-ctx.Done()
-		time.Sleep(time.Millisecond)
-	}
-	soon := func(context.Context, *workqueue.TypedRateLimiting[string]) {}
-	for _, test := range []struct {
-		name string
-		call func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) // in the handler of "a"
-		want string
-	}{
-		{"before the end", soon, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
-		{"after the end", late, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
-		{"after the end, and waits", func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) {
-			q.AddAfter("a", time.Hour)
-			late(ctx, q)
-		}, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
-		{"after the end, and is queued", func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) {
-			q.Add("a")
-			late(ctx, q)
-		}, "queued=1 inFlight=0 failed=0 retries=0 planned=2"},
-	} {
-		for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndDrain} {
-			if end == workqueue.EndDrain && test.want[:8] == "queued=1" {
-				continue // The item that is queued is an error of the drain.
-			}
-			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-				q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
-				ctx, stop := context.WithCancel(t.Context())
-				time.AfterFunc(time.Second, stop)
-				q.AddAll("a", "d")
-				q.AddAfter("w", time.Hour)
-				err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
-					if item == "d" {
-						return workqueue.DeferFor(time.Minute)
-					}
-					test.call(ctx, q)
-					return workqueue.RequeueAfter(time.Minute)
-				}, runOptions{AtEnd: end, Grace: time.Second, Logger: &logger, Workers: 2})
-				if got := log.String(); err != nil || !strings.Contains(got, `"Run has ended and left items behind" `+test.want+"\n") {
-					t.Errorf("%s, %v: got %v, and logged %q, want %q", test.name, end, err, got, test.want)
-				}
-			})
-		}
-	}
-}
-
-// The log counts the items that wait after a failure: none that waits for another reason, and none
-// that has succeeded since. There are as many records as fit on some pages, and less.
-func TestRunCountsTheRetriesThatItLeaves(t *testing.T) {
-	for n := range 2*16 + 1 {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-			q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, stop)
-			q.AddAfter("", time.Hour) // The item of a record that is free.
-			for i := range n {
-				q.Add(fmt.Sprint(i))
-			}
-			q.Add("again")
-			again := false
-			workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
-				switch {
-				case item != "again":
-					return errFailed
-				case again:
-					return nil
-				}
-				again = true
-				return workqueue.RetryAfter(0, errFailed)
-			}, runOptions{Logger: &logger})
-			want := fmt.Sprintf("queued=0 inFlight=0 failed=0 retries=%d planned=1\n", n)
-			if got := log.String(); !strings.Contains(got, want) {
-				t.Errorf("%d items: logged %q, want %q", n, got, want)
 			}
 		})
 	}
@@ -1054,77 +923,27 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 // A GetInfo that fails for one worker is in the error of Run, beside what is left by
 // the others.
 func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
-	for _, drain := range []bool{false, true} {
+	for _, options := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Second}, {AtEnd: workqueue.EndKeep}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
-			s.queue = &failingOnce{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
+			var asked atomic.Bool
+			s.queue = &replacing{TypedRateLimiting: s.ours, getInfo: func(ctx context.Context) (workqueue.ItemInfo[string], error) {
+				if !asked.Swap(true) {
+					return workqueue.ItemInfo[string]{}, errFailed
+				}
+				return s.ours.GetInfo(ctx)
+			}}
 			s.queue.Add("a")
 			s.queue.Add("b")
-			options := runOptions{Workers: 2}
-			if drain {
-				options.AtEnd, options.Grace = workqueue.EndDrain, time.Second
-			}
+			options.Workers = 2
 			s.run(options, s.cut)
 			synctest.Wait()
 			s.stop()
-			s.left()
-			if !errors.Is(s.result, errFailed) || errors.Is(s.result, workqueue.ErrNotDrained) != drain {
-				t.Errorf("Drain %v: got %v", drain, s.result)
+			<-s.ended
+			if err := s.result; !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrNotDrained) != (options.AtEnd == workqueue.EndDrain) {
+				t.Errorf("%v: got %v", options.AtEnd, err)
 			}
-		})
-	}
-}
-
-// The GetInfo of an embedding type fails, and then the context of a Run with EndKeep ends.
-func TestRunThatKeepsItsQueueReturnsWhatAWorkerHasFailedWith(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newLimited(constant(0))
-		defer q.ShutDown()
-		ctx, stop := context.WithCancel(t.Context())
-		defer time.AfterFunc(time.Second, stop).Stop()
-		err := workqueue.Run(ctx, &failingOnce{TypedRateLimiting: q}, replies(), runOptions{Workers: 2, AtEnd: workqueue.EndKeep})
-		if err != errFailed {
-			t.Errorf("got %v, want that a worker has failed", err)
-		}
-	})
-}
-
-// failingOnce fails for the first worker that asks.
-type failingOnce struct {
-	*workqueue.TypedRateLimiting[string]
-	failed atomic.Bool
-}
-
-func (q *failingOnce) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	if !q.failed.Swap(true) {
-		return workqueue.ItemInfo[string]{}, errFailed
-	}
-	return q.TypedRateLimiting.GetInfo(ctx)
-}
-
-// An item can wait for its time while it is handled. If it fails late, it has failed, and
-// waits no more; if it is put off late, it waits once.
-func TestRunNamesOnceWhatWaitsAndEndsLate(t *testing.T) {
-	for want, f := range map[string]reply{
-		"queued[] held[] waiting[w] failed[a]: <nil>": fails,
-		"queued[] held[] waiting[w a]: <nil>":         requeues(time.Hour),
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue.Add("a")
-			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(2 * time.Second); return f() })
-			time.Sleep(time.Second)
-			s.queue.AddAfter("w", time.Minute)
-			s.queue.AddAfter("a", 2*time.Minute)
-			s.stop()
-			if got := s.left(); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			for _, info := range s.stopped.Waiting {
-				if wait := info.Due.Sub(s.start); wait != time.Minute+time.Second && wait != 2*time.Minute+time.Second {
-					t.Errorf("%s is due after %v", info.Item, wait)
-				}
-			}
+			s.queue.ShutDown()
 		})
 	}
 }
@@ -1321,8 +1140,7 @@ func TestTheEndOfRunCountsNoHandOut(t *testing.T) {
 		metrics.take()
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		var left workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, q, succeeding, runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		left, err := leftBy(ctx, q, succeeding, runOptions{})
 		if got := fmt.Sprint(metrics.take()); err != nil || names(left.Queued) != "a b" || got != "[depth-1 depth-1]" {
 			t.Errorf("got %v, left are %v, and the metrics are told of %s", err, left, got)
 		}
@@ -1343,9 +1161,7 @@ func TestRunTakesOutWhatIsHeldBackAndDiffersFromItself(t *testing.T) {
 			q.AddAll(math.NaN(), 1, math.NaN())
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, func() { end(q, stop) })
-			var left workqueue.Snapshot[float64]
-			workqueue.Run(ctx, q, func(context.Context, float64) error { return nil },
-				workqueue.RunOptions[float64]{OnStop: func(_ context.Context, s workqueue.Snapshot[float64]) { left = s }})
+			left, _ := leftBy(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{})
 			if left.QueuedTotal != 3 || q.Len() != 0 {
 				t.Errorf("%s: left are %v, and the queue has %v", name, left, q.Snapshot(9))
 			}
@@ -1361,9 +1177,7 @@ func TestRunNamesWhatDiffersFromItselfOnce(t *testing.T) {
 		q.Add(math.NaN())
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
-		var left workqueue.Snapshot[float64]
-		err := workqueue.Run(ctx, q, func(ctx context.Context, _ float64) error { <-ctx.Done(); return ctx.Err() },
-			workqueue.RunOptions[float64]{OnStop: func(_ context.Context, s workqueue.Snapshot[float64]) { left = s }})
+		left, err := leftBy(ctx, q, func(ctx context.Context, _ float64) error { <-ctx.Done(); return ctx.Err() }, workqueue.RunOptions[float64]{})
 		if err != nil || left.QueuedTotal != 1 || left.FailedTotal != 0 {
 			t.Errorf("got %v, and left are %v", err, left)
 		}
@@ -1381,20 +1195,6 @@ func newEndingOnHandOut[T comparable](stop func()) (*workqueue.TypedRateLimiting
 	})
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
 	return q, metrics
-}
-
-// A drain without any time was taken for no drain.
-func TestRunRefusesOptionsWithoutMeaning(t *testing.T) {
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
-	defer q.ShutDown()
-	for want, options := range map[string]runOptions{
-		"workqueue: EndDrain without Grace: there is no time to drain in": {AtEnd: workqueue.EndDrain},
-		"workqueue: AtEnd has an unknown value: 3":                        {AtEnd: workqueue.EndKeep + 1, Grace: time.Second},
-	} {
-		if got := goes(func() { workqueue.Run(t.Context(), q, replies(), options) }); got != want {
-			t.Errorf("got the panic %v, want %s", got, want)
-		}
-	}
 }
 
 // While a Run drains, its own retries come, and nothing that others add.
@@ -1591,8 +1391,7 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 		passed := make(chan error, 1)
 		go func() { passed <- q.Delaying().FIFO().Barrier(t.Context()) }()
 		synctest.Wait()
-		var left workqueue.Snapshot[string]
-		workqueue.Run(canceled(), q, replies(), runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		left, _ := leftBy(canceled(), q, replies(), runOptions{})
 		if got, want := leftIn(left, nil), "queued[a] held[theirs] waiting[]: <nil>"; got != want || q.Len() != 0 {
 			t.Errorf("got %s with %d items in the queue, want %s with none", got, q.Len(), want)
 		}
@@ -1622,9 +1421,7 @@ func TestRunNamesWhatIsHeldBackAfterAShutdownOfOthers(t *testing.T) {
 			if limit > 0 {
 				q.Get()
 			}
-			var left workqueue.Snapshot[string]
-			err := workqueue.Run(t.Context(), q, func(context.Context, string) error { q.ShutDown(); return nil },
-				runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			left, err := leftBy(t.Context(), q, func(context.Context, string) error { q.ShutDown(); return nil }, runOptions{})
 			if got := leftIn(left, nil); !errors.Is(err, workqueue.ErrShutDown) || got != row.left || q.Len() != row.len {
 				t.Errorf("limit %d: got %s with %d items in the queue, %v, want %s with %d", limit, got, q.Len(), err, row.left, row.len)
 			}
@@ -1703,39 +1500,21 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 	}
 }
 
-// A drain did not wait for the retry of an item that differs from itself, and returned nil.
-func TestRunDrainWaitsForTheRetryOfWhatDiffersFromItself(t *testing.T) {
-	for grace, want := range map[time.Duration]int{time.Minute: 2, time.Second: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
-			q.Add(math.NaN())
-			ctx, stop := context.WithCancel(t.Context())
-			calls := 0
-			err := workqueue.Run(ctx, q, func(context.Context, float64) error {
-				if calls++; calls > 1 {
-					return nil
-				}
-				stop()
-				return workqueue.RetryAfter(10*time.Second, errFailed)
-			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: grace, Logger: discard()})
-			if calls != want || (err == nil) != (want == 2) {
-				t.Errorf("in %v: got %v after %d calls, want %d", grace, err, calls, want)
-			}
-		})
-	}
-}
-
 // A drain waits for a handler that is at work on an item that differs from itself, and for the
-// retry of an item from a Queue. The drain ends with the last of them, and does not wait for an
-// item that waits without a failure.
+// retry of this item or of an item from a Queue. The drain ends with the last of them, and does not wait for an
+// item that waits without a failure. The retry after the end of the Grace is an error.
 func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
 	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: workqueue.DefaultQueue[float64]()})
 	for name, tt := range map[string]struct {
 		config workqueue.TypedRateLimitingQueueConfig[float64]
 		item   float64
+		grace  time.Duration
+		calls  int
+		took   time.Duration
 	}{
-		"differs from itself": {workqueue.TypedRateLimitingQueueConfig[float64]{}, math.NaN()},
-		"from a Queue":        {workqueue.TypedRateLimitingQueueConfig[float64]{Queue: stored}, 1},
+		"differs from itself": {workqueue.TypedRateLimitingQueueConfig[float64]{}, math.NaN(), time.Hour, 2, 12 * time.Second},
+		"retried too late":    {workqueue.TypedRateLimitingQueueConfig[float64]{}, math.NaN(), 5 * time.Second, 1, time.Second},
+		"from a Queue":        {workqueue.TypedRateLimitingQueueConfig[float64]{Queue: stored}, 1, time.Hour, 2, 12 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), tt.config)
@@ -1750,9 +1529,9 @@ func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
 					return workqueue.RetryAfter(10*time.Second, errFailed)
 				}
 				return nil
-			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: time.Hour, Logger: discard()})
-			if took := time.Since(start).Round(time.Second); calls != 2 || err != nil || took != 12*time.Second {
-				t.Errorf("%s: got %v after %d calls in %v, want 2 in 12s", name, err, calls, took)
+			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: tt.grace, Logger: discard()})
+			if took := time.Since(start).Round(time.Second); calls != tt.calls || (err == nil) != (calls == 2) || took != tt.took {
+				t.Errorf("%s: got %v after %d calls in %v, want %d in %v", name, err, calls, took, tt.calls, tt.took)
 			}
 		})
 	}
@@ -1809,17 +1588,14 @@ func TestOnStopDoesNotNameWhatWasRemovedBeforeAShutDown(t *testing.T) {
 			q := newLimited(constant(0))
 			q.Add("a")
 			var result workqueue.HandlerResult
-			var left workqueue.Snapshot[string]
-			workqueue.Run(t.Context(), q, func(context.Context, string) error {
+			left, _ := leftBy(t.Context(), q, func(context.Context, string) error {
 				if removed {
 					q.Remove("a")
 				}
 				q.ShutDown()
 				return err
 			}, runOptions{
-				Logger:   discard(),
 				OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { result = r },
-				OnStop:   func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
 			})
 			if named := left.FailedTotal + left.WaitingTotal; (named == 0) != removed || result.Again || result.After != 0 || (result.Outcome == workqueue.OutcomeRemoved) != removed {
 				t.Errorf("%s, removed %v: the result is %+v, and left is %v", name, removed, result, left)
@@ -1834,13 +1610,12 @@ func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
 		q := newLimited(constant(0))
 		order := []string{"e", "c", "a", "d", "b"}
 		q.AddAll("a", "b", "c", "d", "e")
-		var left workqueue.Snapshot[string]
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+		left, _ := leftBy(ctx, q, func(_ context.Context, item string) error {
 			time.Sleep(time.Duration(2+slices.Index(order, item)) * time.Second)
 			return errFailed
-		}, runOptions{Workers: 5, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		}, runOptions{Workers: 5})
 		if got, want := names(left.Failed), strings.Join(order, " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -1935,10 +1710,7 @@ func TestRunDrainHasNoErrorWithoutANameInIt(t *testing.T) {
 					q.Done("a")
 				}
 			}
-			var left workqueue.Snapshot[string]
-			err := workqueue.Run(canceled(), q, replies(), runOptions{
-				AtEnd: workqueue.EndDrain, Grace: time.Second, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
-			})
+			left, err := leftBy(canceled(), q, replies(), runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second})
 			if errors.Is(err, workqueue.ErrNotDrained) != (left.InFlightTotal > 0) {
 				t.Errorf("done at reading %d of %d: got %v, and OnStop was told %v", n, reads.Load(), err, left)
 			}
@@ -2019,18 +1791,6 @@ var lateEnds = map[string]func(ctx context.Context) error{
 	"cut short": func(ctx context.Context) error { return ctx.Err() },
 }
 
-// An embedding type whose Done first calls a function, and removes the item.
-type removingAtDone struct {
-	*workqueue.TypedRateLimiting[string]
-	before func()
-}
-
-func (q removingAtDone) Done(item string) {
-	q.before()
-	q.Remove(item)
-	q.TypedRateLimiting.Done(item)
-}
-
 // OnStop named items as failed, waiting or queued that were removed between the end of their handler and
 // Done: the note of what is left was written before Done, and no removal took it back.
 func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
@@ -2039,7 +1799,8 @@ func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
 		var left []workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, removingAtDone{q, func() {}}, func(ctx context.Context, _ string) error {
+		removing := &replacing{TypedRateLimiting: q, done: func(item string) { q.Remove(item); q.Done(item) }}
+		err := workqueue.Run(ctx, removing, func(ctx context.Context, _ string) error {
 			stop()
 			return handle(ctx)
 		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = append(left, s) }})
@@ -2058,13 +1819,14 @@ func TestOnStopDoesNotNameWhatWasRemovedAfterItsWaitWasDropped(t *testing.T) {
 			q.Add("a")
 			ctx, stop := context.WithCancel(t.Context())
 			waiting := 0
-			var left workqueue.Snapshot[string]
-			err := workqueue.Run(ctx, removingAtDone{q, func() {
+			removing := &replacing{TypedRateLimiting: q, done: func(item string) {
 				waiting = q.Snapshot(0).WaitingTotal
 				stop()
 				synctest.Wait() // Run has shut the queue down.
-			}}, func(ctx context.Context, _ string) error { return lateEnds[name](ctx) },
-				runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+				q.Remove(item)
+				q.Done(item)
+			}}
+			left, err := leftBy(ctx, removing, func(ctx context.Context, _ string) error { return lateEnds[name](ctx) }, runOptions{})
 			if got := left.String(); err != nil || waiting != 1 || got != "0 queued, 0 in flight, 0 waiting" {
 				t.Errorf("%s: %d items waited, OnStop was told %s, and Run returned %v", name, waiting, got, err)
 			}
@@ -2090,20 +1852,19 @@ func TestOnStopNamesWhatARemovalDidNotFind(t *testing.T) {
 			q := newLimited(constant(0))
 			q.AddAll("a", "b")
 			ctx, stop := context.WithCancel(t.Context())
-			var left workqueue.Snapshot[string]
 			time.AfterFunc(time.Second, stop)
 			time.AfterFunc(r.at, func() {
 				if r.remove(q) {
 					t.Errorf("%s has found an item that nobody holds any more", name)
 				}
 			})
-			err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+			left, err := leftBy(ctx, q, func(ctx context.Context, item string) error {
 				<-ctx.Done()
 				if item == "b" {
 					time.Sleep(time.Hour)
 				}
 				return errFailed
-			}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			}, runOptions{Workers: 2})
 			if err != nil || names(left.Failed) != "a b" {
 				t.Errorf("%s: OnStop was told %s, and Run returned %v", name, left, err)
 			}
@@ -2122,15 +1883,12 @@ func TestOnStopDoesNotNameWhatTheQueueBelowHasRemoved(t *testing.T) {
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: low})
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
 		removed := false
-		err := workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		left, err := leftBy(ctx, q, func(ctx context.Context, _ string) error {
 			stop()
 			return handle(ctx)
 		}, runOptions{
-			Logger:   discard(),
 			OnResult: func(context.Context, string, workqueue.HandlerResult) { removed = low.Remove("a") },
-			OnStop:   func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
 		})
 		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
 			t.Errorf("%s: removed %v, and OnStop was told %s, and Run returned %v", name, removed, got, err)
@@ -2146,15 +1904,13 @@ func TestOnStopDoesNotNameWhatARemoveHasTakenBackMeanwhile(t *testing.T) {
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: metrics})
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
 		var removed bool
 		var removal sync.WaitGroup
-		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+		left, err := leftBy(ctx, q, func(context.Context, string) error {
 			q.Add("a")
 			stop()
 			return errFailed
 		}, runOptions{
-			Logger: discard(),
 			OnResult: func(context.Context, string, workqueue.HandlerResult) {
 				metrics.setHook(func(event string) {
 					if event == "depth-1" {
@@ -2164,7 +1920,6 @@ func TestOnStopDoesNotNameWhatARemoveHasTakenBackMeanwhile(t *testing.T) {
 				removal.Go(func() { removed = q.Remove("a") })
 				time.Sleep(time.Minute)
 			},
-			OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
 		})
 		removal.Wait()
 		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
@@ -2190,8 +1945,7 @@ func TestOnStopNamesWhatWasAddedAfterItsRemoval(t *testing.T) {
 		synctest.Wait()
 		q.AddAll("a", "z")
 		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+		left, err := leftBy(ctx, q, func(_ context.Context, item string) error {
 			if item == "z" { // Until Remove has returned.
 				time.Sleep(time.Hour)
 				return nil
@@ -2199,30 +1953,9 @@ func TestOnStopNamesWhatWasAddedAfterItsRemoval(t *testing.T) {
 			time.Sleep(time.Second)
 			stop()
 			return errFailed
-		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		}, runOptions{Workers: 2})
 		if got := left.String(); err != nil || got != "0 queued, 0 in flight, 0 waiting, 1 failed\na: failed, 1 failures" {
 			t.Errorf("OnStop was told %s, and Run returned %v", got, err)
-		}
-	})
-}
-
-// A higher priority that a firm wait got by an Add, while a worker held the item, was missing in OnStop: the
-// queue forgot the priority at Done, and the list is made later.
-func TestOnStopNamesThePriorityOfAFirmWaitOfAHeldItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newLimited(constant(0))
-		q.Add("a")
-		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, q, func(context.Context, string) error {
-			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
-			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-			stop()
-			time.Sleep(time.Second) // The shutdown comes before Done.
-			return nil
-		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
-		if err != nil || names(left.Waiting) != "a" || left.Waiting[0].Priority != 7 || !left.Waiting[0].Firm {
-			t.Errorf("got %+v and %v, want a to wait firmly with the priority 7", left.Waiting, err)
 		}
 	})
 }

@@ -134,76 +134,55 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 	}
 }
 
-// Two calls of Run on one queue share the count: one has the first two failures,
-// and the other the next two, while the first is busy.
-func TestRunMaxAttemptsAreOfTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		options := runOptions{MaxAttempts: 4, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }, Logger: discard()}
-		s.queue.Add("a")
-		s.run(options, func(_ context.Context, item string) error {
-			if item == "b" {
-				time.Sleep(time.Hour)
-				return nil
-			}
-			return errFailed
-		})
-		time.Sleep(2 * time.Second)
-		s.queue.Add("b")
-		s.want("0:a 1:a 2:b")
-		go workqueue.Run(s.ctx, s.queue, func(_ context.Context, item string) error {
-			s.note("%s, the other", item)
-			return errFailed
-		}, options)
-		time.Sleep(time.Minute)
-		s.want("3:a, the other 7:a, the other 7:gave up")
-		s.stop()
-		s.end()
-	})
-}
-
 func discard() *logr.Logger {
 	logger := logr.Discard()
 	return &logger
 }
 
 // OnGiveUp has the item: what it adds is handed out after it, and what it
-// panics or exits with does no harm.
+// panics or exits with does no harm. OnResult is told of the item afterwards. An OnGiveUp that ended its goroutine kept
+// the result from OnResult, and a panic of OnGiveUp is none of OnResult.
 func TestRunOnGiveUp(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(s *show)
 		want string
 		log  string
 	}{
-		"may take its time": {func(s *show) { time.Sleep(5 * time.Second) }, "0:a 0:gave up a 5:b", ""},
-		"may add the item":  {func(s *show) { s.queue.Add("a") }, "0:a 0:gave up a 0:b 0:a", ""},
-		"may have it added": {func(s *show) { s.queue.AddAfter("a", time.Second) }, "0:a 0:gave up a 0:b 1:a", ""},
-		"may panic":         {func(*show) { panic("boom") }, "0:a 0:gave up a 0:b", `level=ERROR msg="OnGiveUp panicked" item=a failures=1 stack="goroutine`},
-		"may exit":          {func(*show) { runtime.Goexit() }, "0:a 0:gave up a 0:b", ""},
+		"may take its time": {func(s *show) { time.Sleep(5 * time.Second) }, "0:a 0:gave up a 5:given_up 1 failed 5:b", ""},
+		"may add the item":  {func(s *show) { s.queue.Add("a") }, "0:a 0:gave up a 0:given_up 1 failed 0:b 0:a", ""},
+		"may have it added": {func(s *show) { s.queue.AddAfter("a", time.Second) }, "0:a 0:gave up a 0:given_up 1 failed 0:b 1:a", ""},
+		"may panic":         {func(*show) { panic("boom") }, "0:a 0:gave up a 0:given_up 1 failed 0:b", `level=ERROR msg="OnGiveUp panicked" item=a failures=1 stack="goroutine`},
+		"may exit":          {func(*show) { runtime.Goexit() }, "0:a 0:gave up a 0:given_up 1 failed 0:b", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				s.queue.Add("b")
-				s.run(runOptions{OnGiveUp: func(_ context.Context, item string, err error) {
-					s.note("gave up %s", item)
-					if n := s.fifo.Held(); n != 1 {
-						t.Errorf("%d items are held in OnGiveUp, want 1", n)
+		for end, last := range map[string]reply{"a permanent error": permanently, "the last attempt": fails} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				onRunQueues(t, func(t *testing.T, s *show) {
+					s.queue.Add("a")
+					s.queue.Add("b")
+					s.run(runOptions{MaxAttempts: 1, OnGiveUp: func(_ context.Context, item string, err error) {
+						s.note("gave up %s", item)
+						if n := s.fifo.Held(); n != 1 {
+							t.Errorf("%d items are held in OnGiveUp, want 1", n)
+						}
+						tt.do(s)
+					}, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+						if r.Outcome != workqueue.OutcomeSucceeded {
+							s.note("%v %d %v", r.Outcome, r.Failures, r.Err)
+						}
+					}}, replies(last))
+					time.Sleep(20 * time.Second)
+					s.want(tt.want)
+					if got := s.log.String(); !strings.Contains(got, tt.log) || tt.log == "" && got != "" || strings.Contains(got, "OnResult panicked") {
+						t.Errorf("logged %q, want %q", got, tt.log)
 					}
-					tt.do(s)
-				}}, replies(permanently))
-				time.Sleep(20 * time.Second)
-				s.want(tt.want)
-				if got := s.log.String(); !strings.Contains(got, tt.log) || tt.log == "" && got != "" {
-					t.Errorf("logged %q, want %q", got, tt.log)
-				}
-				if n := s.queue.NumRequeues("a"); n != 0 {
-					t.Errorf("%d failures are not forgotten", n)
-				}
-				s.stop()
-				s.end()
+					if n := s.queue.NumRequeues("a"); n != 0 {
+						t.Errorf("%d failures are not forgotten", n)
+					}
+					s.stop()
+					s.end()
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -403,22 +382,6 @@ func TestRunLogsToTheLoggerOfItsContext(t *testing.T) {
 	}
 }
 
-// A handler could not see the deadline of the context that Run was given.
-func TestRunHandlerHasTheDeadlineOfRun(t *testing.T) {
-	want := time.Now().Add(time.Hour)
-	ctx, cancel := context.WithDeadline(t.Context(), want)
-	defer cancel()
-	q := newNamed("", false)
-	q.Add("a")
-	workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
-		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
-			t.Errorf("got the deadline %v, %v, want %v", got, ok, want)
-		}
-		q.ShutDown()
-		return nil
-	}, runOptions{})
-}
-
 // An item may be larger than the piece in which a worker allocates contexts.
 func TestRunWithLargeItems(t *testing.T) {
 	type large [4096]byte
@@ -495,7 +458,7 @@ func TestItemInfoFromContext(t *testing.T) {
 
 // A worker handles items of several priorities, with ages and without. Each context has the values of
 // the context of Run, and the priority and the age of its own item, also after the handler of the next item
-// has begun. OnResult has the context of its item.
+// has begun, and after a Done by hand. OnResult has the context of its item.
 func TestItemInfoFromContextOfEachItem(t *testing.T) {
 	type key struct{}
 	describe := func(ctx context.Context) string {
@@ -506,29 +469,34 @@ func TestItemInfoFromContextOfEachItem(t *testing.T) {
 		false: "[of Run a0 7 0s of Run a1 7 0s of Run a2 3 0s of Run a3 0 0s of Run a4 -1 0s]",
 		true:  "[of Run a0 7 5s of Run a1 7 4s of Run a2 3 3s of Run a3 0 2s of Run a4 -1 1s]",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newNamed("", times)
-			for _, priority := range []int{7, 7, 3, 0, -1} {
-				q.AddWith(workqueue.AddOptions{Priority: &priority}, fmt.Sprint("a", q.Len()))
-				time.Sleep(time.Second)
-			}
-			var kept []context.Context
-			var told, got []string
-			workqueue.Run(context.WithValue(t.Context(), key{}, "of Run"), q, func(ctx context.Context, _ string) error {
-				if kept = append(kept, ctx); len(kept) == 5 {
-					q.ShutDown()
+		for _, cancels := range []int{0, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				q := newNamed("", times)
+				for _, priority := range []int{7, 7, 3, 0, -1} {
+					q.AddWith(workqueue.AddOptions{Priority: &priority}, fmt.Sprint("a", q.Len()))
+					time.Sleep(time.Second)
 				}
-				return nil
-			}, runOptions{Logger: discard(), OnResult: func(ctx context.Context, _ string, _ workqueue.HandlerResult) {
-				told = append(told, describe(ctx))
-			}})
-			for _, ctx := range kept {
-				got = append(got, describe(ctx))
-			}
-			if fmt.Sprint(got) != want || fmt.Sprint(told) != want {
-				t.Errorf("got %v and in OnResult %v, want %v", got, told, want)
-			}
-		})
+				var kept []context.Context
+				var told, got []string
+				workqueue.Run(context.WithValue(t.Context(), key{}, "of Run"), q, func(ctx context.Context, item string) error {
+					if kept = append(kept, ctx); len(kept) == 5 {
+						q.ShutDown()
+					}
+					if cancels > 0 {
+						q.Done(item)
+					}
+					return nil
+				}, runOptions{Logger: discard(), CancelOnReAdd: cancels, OnResult: func(ctx context.Context, _ string, _ workqueue.HandlerResult) {
+					told = append(told, describe(ctx))
+				}})
+				for _, ctx := range kept {
+					got = append(got, describe(ctx))
+				}
+				if fmt.Sprint(got) != want || fmt.Sprint(told) != want {
+					t.Errorf("got %v and in OnResult %v, want %v", got, told, want)
+				}
+			})
+		}
 	}
 }
 
@@ -863,34 +831,4 @@ func TestSeriesOfResultsOfOneName(t *testing.T) {
 		first.ShutDown()
 	}
 	second.ShutDown()
-}
-
-// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics. A
-// panic of it is not taken for one of OnResult.
-func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
-	for name, f := range map[string]reply{"exits": exits, "panics": panics, "returns": succeeds} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				s.queue.Add("b")
-				s.run(runOptions{
-					MaxAttempts: 1,
-					OnGiveUp:    func(context.Context, string, error) { f() },
-					OnResult: func(_ context.Context, item string, r workqueue.HandlerResult) {
-						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
-					},
-				}, replies(fails, permanently))
-				synctest.Wait()
-				s.want("0:a 0:a given_up 1 failed 0:b 0:b given_up 1 failed")
-				if got, want := strings.Count(s.log.String(), "OnGiveUp panicked"), map[string]int{"panics": 2}[name]; got != want {
-					t.Errorf("%d panics of OnGiveUp are logged, want %d", got, want)
-				}
-				if strings.Contains(s.log.String(), "OnResult panicked") {
-					t.Errorf("logged %s", &s.log)
-				}
-				s.stop()
-				s.end()
-			})
-		})
-	}
 }

@@ -54,6 +54,28 @@ func (q *embedding[T]) Done(item T) {
 	q.TypedRateLimiting.Done(item)
 }
 
+// A replacing type embeds a queue of ours, and replaces the methods for which it has a function.
+type replacing struct {
+	*workqueue.TypedRateLimiting[string]
+	getInfo func(ctx context.Context) (workqueue.ItemInfo[string], error)
+	done    func(item string)
+}
+
+func (q *replacing) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	if q.getInfo != nil {
+		return q.getInfo(ctx)
+	}
+	return q.TypedRateLimiting.GetInfo(ctx)
+}
+
+func (q *replacing) Done(item string) {
+	if q.done != nil {
+		q.done(item)
+		return
+	}
+	q.TypedRateLimiting.Done(item)
+}
+
 // A show is a Run in virtual time, of a queue whose limiter says 1 s, 2 s, 4 s
 // and so on, with what there is to see of it.
 type show struct {
@@ -242,14 +264,18 @@ func TestRunBadInput(t *testing.T) {
 	defer q.ShutDown()
 	handle := func(context.Context, string) error { return nil }
 	for want, f := range map[string]func(){
-		"workqueue: queue is nil":                   func() { workqueue.Run(t.Context(), nil, handle, runOptions{}) },
-		"workqueue: handler is nil":                 func() { workqueue.Run(t.Context(), q, nil, runOptions{}) },
-		noQueueLimiter:                              func() { workqueue.Run(t.Context(), newLimited(nil), handle, runOptions{}) },
-		"workqueue: Workers is negative: -1":        func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
-		"workqueue: Timeout is negative: -1ns":      func() { workqueue.Run(t.Context(), q, handle, runOptions{Timeout: -1}) },
-		"workqueue: CancelOnReAdd is negative: -2":  func() { workqueue.Run(t.Context(), q, handle, runOptions{CancelOnReAdd: -2}) },
-		"workqueue: Grace is negative: -1s":         func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },
-		"workqueue: MaxAttempts is negative: -1000": func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxAttempts: -1000}) },
+		"workqueue: queue is nil":                                         func() { workqueue.Run(t.Context(), nil, handle, runOptions{}) },
+		"workqueue: handler is nil":                                       func() { workqueue.Run(t.Context(), q, nil, runOptions{}) },
+		noQueueLimiter:                                                    func() { workqueue.Run(t.Context(), newLimited(nil), handle, runOptions{}) },
+		"workqueue: Workers is negative: -1":                              func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
+		"workqueue: Timeout is negative: -1ns":                            func() { workqueue.Run(t.Context(), q, handle, runOptions{Timeout: -1}) },
+		"workqueue: CancelOnReAdd is negative: -2":                        func() { workqueue.Run(t.Context(), q, handle, runOptions{CancelOnReAdd: -2}) },
+		"workqueue: Grace is negative: -1s":                               func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },
+		"workqueue: MaxAttempts is negative: -1000":                       func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxAttempts: -1000}) },
+		"workqueue: EndDrain without Grace: there is no time to drain in": func() { workqueue.Run(t.Context(), q, handle, runOptions{AtEnd: workqueue.EndDrain}) },
+		"workqueue: AtEnd has an unknown value: 3": func() {
+			workqueue.Run(t.Context(), q, handle, runOptions{AtEnd: workqueue.EndKeep + 1, Grace: time.Second})
+		},
 	} {
 		if got := goes(f); got != want {
 			t.Errorf("got the panic %v, want %s", got, want)
@@ -409,25 +435,19 @@ func TestRunReturnsByAllPairs(t *testing.T) {
 }
 
 // A panic decides by itself, whatever its value or what is wrapped by another error
-// with one in it.
+// with one in it. The error of a context that is not the handler's is a failure.
 func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
 	for _, err := range []error{
 		&workqueue.PanicError{Value: permanently()},
 		fmt.Errorf("within: %w", &workqueue.PanicError{Value: requeues(time.Hour)()}),
 		workqueue.RetryAfter(2*time.Second, workqueue.RequeueAfter(time.Hour)),
 		fmt.Errorf("nothing: %w", nil),
+		context.Canceled,
 	} {
 		got := handleOnce(t, func() error { return err })
 		if got.outcome != workqueue.OutcomeFailed || got.again != "2s" || got.failures != 2 {
 			t.Errorf("%v: got %v", err, got)
 		}
-	}
-}
-
-// The error of a context that is not the handler's is a failure.
-func TestRunCountsTheCancelOfAnotherContext(t *testing.T) {
-	if got := handleOnce(t, func() error { return context.Canceled }); got.outcome != workqueue.OutcomeFailed {
-		t.Errorf("got %v, want a failure", got)
 	}
 }
 
@@ -530,28 +550,35 @@ func TestWhyAnItemWaitsAfterItsHandler(t *testing.T) {
 	}
 }
 
-// Middleware and tests could not tell what a handler had asked for, nor compare two errors.
+// Middleware and tests could not tell what a handler had asked for, nor compare two errors. An error that joins nothing
+// was taken for a Requeue.
 func TestVerdict(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
 		want  string
 		equal error // in the sense of errors.Is; nil for none
 	}{
-		"nil":             {nil, "{succeeded false 0s}", nil},
-		"failure":         {errFailed, "{failed false 0s}", errFailed},
-		"requeue":         {workqueue.Requeue(), "{requeued false 0s}", workqueue.Requeue()},
-		"requeue after":   {workqueue.RequeueAfter(time.Second), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
-		"requeue at once": {workqueue.RequeueAfter(-1), "{requeued true 0s}", workqueue.RequeueAfter(0)},
-		"retry after":     {workqueue.RetryAfter(time.Minute, errFailed), "{failed true 1m0s}", workqueue.RetryAfter(time.Minute, errFailed)},
-		"permanent":       {workqueue.Permanent(errFailed), "{given_up false 0s}", workqueue.Permanent(errFailed)},
-		"panic":           {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "{failed false 0s}", nil},
-		"wrapped":         {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
-		"joined":          {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
-		"defer":           {workqueue.DeferFor(time.Second), "{deferred true 1s}", workqueue.DeferFor(time.Second)},
-		"defer twice":     {errors.Join(workqueue.DeferFor(time.Second), workqueue.DeferFor(2*time.Second)), "{deferred true 2s}", nil},
-		"defer a failure": {errors.Join(errFailed, workqueue.DeferFor(time.Second)), "{failed false 1s}", errFailed},
-		"defer a retry":   {errors.Join(workqueue.RetryAfter(time.Minute, errFailed), workqueue.DeferFor(time.Second)), "{failed true 1m0s}", errFailed},
-		"within":          {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"nil":                    {nil, "{succeeded false 0s}", nil},
+		"failure":                {errFailed, "{failed false 0s}", errFailed},
+		"requeue":                {workqueue.Requeue(), "{requeued false 0s}", workqueue.Requeue()},
+		"requeue after":          {workqueue.RequeueAfter(time.Second), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
+		"requeue at once":        {workqueue.RequeueAfter(-1), "{requeued true 0s}", workqueue.RequeueAfter(0)},
+		"retry after":            {workqueue.RetryAfter(time.Minute, errFailed), "{failed true 1m0s}", workqueue.RetryAfter(time.Minute, errFailed)},
+		"permanent":              {workqueue.Permanent(errFailed), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"panic":                  {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "{failed false 0s}", nil},
+		"wrapped":                {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
+		"joined":                 {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
+		"defer":                  {workqueue.DeferFor(time.Second), "{deferred true 1s}", workqueue.DeferFor(time.Second)},
+		"defer twice":            {errors.Join(workqueue.DeferFor(time.Second), workqueue.DeferFor(2*time.Second)), "{deferred true 2s}", nil},
+		"defer a failure":        {errors.Join(errFailed, workqueue.DeferFor(time.Second)), "{failed false 1s}", errFailed},
+		"defer a retry":          {errors.Join(workqueue.RetryAfter(time.Minute, errFailed), workqueue.DeferFor(time.Second)), "{failed true 1m0s}", errFailed},
+		"within":                 {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"nothing":                {joined{}, "{failed false 0s}", nil},
+		"nil alone":              {joined{nil, nil}, "{failed false 0s}", nil},
+		"two verbs for nil":      {fmt.Errorf("close: %w, flush: %w", nil, nil), "{failed false 0s}", nil},
+		"nothing, in a join":     {errors.Join(joined{}, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
+		"nil beside a requeue":   {joined{nil, workqueue.RequeueAfter(time.Second)}, "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
+		"nil beside a permanent": {joined{nil, permanently()}, "{given_up false 0s}", workqueue.Permanent(errFailed)},
 		// == panics for two of these.
 		"not comparable": {workqueue.Permanent(joined{errFailed}), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 	} {
@@ -588,38 +615,6 @@ func (e *brokenError) Unwrap() error { return e.cause }
 func (e *brokenError) Is(error) bool { return e.cause == nil }
 
 func failsBrokenly() error { return (*brokenError)(nil) }
-
-func failsJoined(errs ...error) reply { return func() error { return joined(errs) } }
-
-// An error that joins nothing was taken for a Requeue: it was neither logged nor counted.
-func TestErrorThatJoinsNothingIsAFailure(t *testing.T) {
-	requeue := workqueue.RequeueAfter(5 * time.Second)
-	for name, tt := range map[string]struct {
-		reply reply
-		want  string
-	}{
-		"nothing":                 {failsJoined(), "failed 1 1s"},
-		"nil alone":               {failsJoined(nil, nil), "failed 1 1s"},
-		"two verbs for nil":       {func() error { return fmt.Errorf("close: %w, flush: %w", nil, nil) }, "failed 1 1s"},
-		"nothing, in a join":      {func() error { return errors.Join(joined{}, requeue) }, "failed 1 5s"},
-		"nil beside a requeue":    {failsJoined(nil, requeue), "requeued 0 5s"},
-		"nil beside a permanent":  {failsJoined(nil, permanently()), "given_up 1 0s"},
-		"an error that is broken": {failsBrokenly, "failed 1 1s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-					s.note("%v %d %v", r.Outcome, r.Failures, r.After)
-				}}, replies(tt.reply))
-				synctest.Wait()
-				s.want("0:a 0:" + tt.want)
-				s.stop()
-				s.end()
-			})
-		})
-	}
-}
 
 // A method of a returned error that panicked ended the program.
 func TestPanicInAMethodOfAnErrorIsOneOfTheHandler(t *testing.T) {

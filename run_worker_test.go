@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,8 @@ func TestRunCountsAFailureBeforeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		limiter := hookedLimiter{constant(time.Second), func() { s.note("limited") }, func() { s.note("forget") }}
-		s.queue = callOrder{workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()}), s}
+		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()})
+		s.queue = &replacing{TypedRateLimiting: q, done: func(item string) { s.note("done"); q.Done(item) }}
 		s.queue.Add("a")
 		s.run(runOptions{}, replies(fails, requeues(time.Second), permanently))
 		time.Sleep(10 * time.Second)
@@ -42,14 +44,6 @@ func TestRunCountsAFailureBeforeDone(t *testing.T) {
 		s.end()
 	})
 }
-
-// callOrder notes the calls of Done.
-type callOrder struct {
-	*workqueue.TypedRateLimiting[string]
-	show *show
-}
-
-func (q callOrder) Done(item string) { q.show.note("done"); q.TypedRateLimiting.Done(item) }
 
 func TestRunWorkers(t *testing.T) {
 	for _, workers := range []int{0, 1, 3} {
@@ -169,34 +163,23 @@ func (c *exitingClock) Since(t time.Time) time.Duration {
 func TestRunCallsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
-		q := &exitingDone{TypedRateLimiting: s.ours, exit: true}
-		s.queue = q
+		calls := 0
+		s.queue = &replacing{TypedRateLimiting: s.ours, done: func(item string) {
+			s.ours.Done(item)
+			if calls++; calls == 1 {
+				runtime.Goexit()
+			}
+		}}
 		s.queue.Add("a")
 		s.queue.Add("b")
 		s.run(runOptions{}, replies())
 		s.want("0:a 0:b")
-		if q.calls != 2 {
-			t.Errorf("got %d calls of Done for 2 items", q.calls)
+		if calls != 2 {
+			t.Errorf("got %d calls of Done for 2 items", calls)
 		}
 		s.stop()
 		s.end()
 	})
-}
-
-// exitingDone ends the goroutine of its caller once.
-type exitingDone struct {
-	*workqueue.TypedRateLimiting[string]
-	exit  bool
-	calls int
-}
-
-func (q *exitingDone) Done(item string) {
-	q.calls++
-	q.TypedRateLimiting.Done(item)
-	if q.exit {
-		q.exit = false
-		runtime.Goexit()
-	}
 }
 
 // A worker that has had no item yet is not done with any, such as the zero value.
@@ -304,41 +287,6 @@ func TestRunWithAStorageThatEndsTheWorker(t *testing.T) {
 			t.Errorf("got %d calls of Pop, want 3", pops)
 		}
 	})
-}
-
-// A handler is told the age and the priority of the hand-out, also after a Done by hand and
-// after an Add of the item.
-func TestItemInfoOfAnItemThatHasMovedOn(t *testing.T) {
-	for name, named := range map[string]*int{"in line": nil, "with priorities": prio(7)} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{KeepTimes: true})
-			priority := 0
-			if named != nil {
-				priority = *named
-			}
-			q.AddWith(workqueue.AddOptions{Priority: named}, "a", "b", "c")
-			time.Sleep(time.Second)
-			runUntil(t, q, 3, runOptions{CancelOnReAdd: 3}, func(ctx context.Context, item string) error {
-				known := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: priority}.WithNamed(named != nil)
-				wantInfo(t, name, ctx, known)
-				switch item {
-				case "a":
-					q.Done(item)
-				case "b":
-					q.AddWith(workqueue.AddOptions{Priority: named}, item)
-				}
-				wantInfo(t, name, ctx, known)
-				return nil
-			})
-		})
-	}
-}
-
-func wantInfo(t *testing.T, name string, ctx context.Context, want workqueue.ItemInfo[string]) {
-	t.Helper()
-	if got, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || got != want {
-		t.Errorf("%s: got %+v, want %+v", name, got, want)
-	}
 }
 
 // An item that differs from itself is given back with the time of that.
@@ -521,7 +469,10 @@ func TestRunHasEachLimiterForget(t *testing.T) {
 func TestRunHandOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
-		s.queue = lateContext{s.ours, s}
+		s.queue = &replacing{TypedRateLimiting: s.ours, getInfo: func(ctx context.Context) (workqueue.ItemInfo[string], error) {
+			defer s.stop()
+			return s.ours.GetInfo(ctx)
+		}}
 		s.run(runOptions{}, replies())
 		synctest.Wait()
 		s.ours.AddAll("", "b") // Together: the end of Run refuses an add after it.
@@ -536,42 +487,28 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 	})
 }
 
-// lateContext ends ctx while it hands an item out.
-type lateContext struct {
-	*workqueue.TypedRateLimiting[string]
-	show *show
-}
-
-func (q lateContext) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	info, err := q.TypedRateLimiting.GetInfo(ctx)
-	q.show.stop()
-	return info, err
-}
-
 // A GetInfo that fails for a reason of its own ends Run with that.
 func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
+	failing := &replacing{TypedRateLimiting: q, getInfo: func(context.Context) (workqueue.ItemInfo[string], error) {
+		return workqueue.ItemInfo[string]{}, errFailed
+	}}
 	told := 0
-	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3, OnStop: func(context.Context, workqueue.Snapshot[string]) { told++ }})
+	err := workqueue.Run(t.Context(), failing, replies(), runOptions{Workers: 3, OnStop: func(context.Context, workqueue.Snapshot[string]) { told++ }})
 	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) || told != 1 {
 		t.Errorf("got %v and %d calls of OnStop, want only that it failed, and one call", err, told)
 	}
 }
 
-type failingQueue struct {
-	*workqueue.TypedRateLimiting[string]
-}
-
-func (failingQueue) GetInfo(context.Context) (workqueue.ItemInfo[string], error) {
-	return workqueue.ItemInfo[string]{}, errFailed
-}
-
 // An item that fails, is put off or is overtaken comes again with the priority that it
-// was handed out with, if that is the least above that of Add too.
+// was handed out with, if that is the least above that of Add too, and whatever the Order answers by then.
 func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error{
 		"failure": func(context.Context, *workqueue.TypedRateLimiting[string]) error { return errors.New("failed") },
+		"failure, at once": func(context.Context, *workqueue.TypedRateLimiting[string]) error {
+			return workqueue.RetryAfter(0, errFailed)
+		},
 		"put off": func(context.Context, *workqueue.TypedRateLimiting[string]) error {
 			return workqueue.RequeueAfter(time.Second)
 		},
@@ -585,7 +522,8 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				order := workqueue.Order[string]{}
 				if of {
-					order.Priority = func(string) int { return 1 }
+					next := 2
+					order.Priority = func(string) int { next--; return next }
 				}
 				q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
 					Order: order,
@@ -730,28 +668,17 @@ func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
-		s.queue = &quickReAdd{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
+		reAdd := sync.OnceFunc(func() { s.ours.Add("a") })
+		s.queue = &replacing{TypedRateLimiting: s.ours, getInfo: func(ctx context.Context) (workqueue.ItemInfo[string], error) {
+			defer reAdd()
+			return s.ours.GetInfo(ctx)
+		}}
 		s.queue.Add("a")
 		s.run(runOptions{CancelOnReAdd: 3}, s.cut)
 		s.want("0:a 0:a ends: workqueue: item was added again 0:a")
 		s.stop()
 		s.end()
 	})
-}
-
-// quickReAdd adds the first item again before its worker has it.
-type quickReAdd struct {
-	*workqueue.TypedRateLimiting[string]
-	added bool
-}
-
-func (q *quickReAdd) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	info, err := q.TypedRateLimiting.GetInfo(ctx)
-	if !q.added {
-		q.added = true
-		q.Add(info.Item)
-	}
-	return info, err
 }
 
 // A handler whose own status write adds its item was cancelled in every run, as fast as
@@ -840,7 +767,7 @@ func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
 				s := newShow(t, ourQueue)
 				var adding, asked atomic.Bool
 				inner, stop := context.WithCancel(t.Context())
-				ctx := askedContext{inner, func() {
+				ctx := callingContext{inner, func() {
 					// The worker may ask at the same time, without the lock.
 					if adding.Load() && s.fifo.Locked() && strings.Contains(string(debug.Stack()), ".tellWatcher(") {
 						asked.Store(true)
@@ -867,18 +794,6 @@ func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
 		})
 	}
 }
-
-// askedContext tells of each question that it is asked.
-type askedContext struct {
-	context.Context
-	tell func()
-}
-
-func (c askedContext) Done() <-chan struct{} { c.tell(); return c.Context.Done() }
-
-func (c askedContext) Err() error { c.tell(); return c.Context.Err() }
-
-func (c askedContext) Value(key any) any { c.tell(); return c.Context.Value(key) }
 
 // What the end of an early hand-out makes of the item, which has failed once: the retry is due at 10 s, and
 // the hand-out is at 1 s.
