@@ -228,50 +228,6 @@ func TestOthersSayThatAGroupIsHeldBack(t *testing.T) {
 	}
 }
 
-// A changed answer needed an add of each group. LimitsChanged has all groups go on, on each layer, and
-// wakes the workers that wait.
-func TestLimitsChangedWakesWorkers(t *testing.T) {
-	type layer interface {
-		workqueue.TypedInterface[string]
-		LimitsChanged()
-	}
-	limits := map[string]int{}
-	order := byLetter(nil, limits)
-	for name, open := range map[string]func() layer{
-		"Typed": func() layer { return newOrdered(order) },
-		"TypedDelaying": func() layer {
-			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order})
-		},
-		"TypedRateLimiting": func() layer {
-			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Order: order})
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			limits["a"], limits["b"] = workqueue.HoldBack, workqueue.HoldBack
-			q := open()
-			q.Add("b")
-			q.Add("a")
-			got := make(chan string, 3)
-			for range 3 {
-				go func() {
-					if item, end := q.Get(); !end {
-						got <- item
-					}
-				}()
-			}
-			synctest.Wait()
-			before := len(got)
-			clear(limits)
-			q.LimitsChanged()
-			synctest.Wait()
-			if before != 0 || len(got) != 2 || q.Len() != 0 {
-				t.Errorf("%s: the workers have got %d items before LimitsChanged and %d after, want 0 and 2", name, before, len(got))
-			}
-			q.ShutDown()
-		})
-	}
-}
-
 // The groups that may go on come to their turn in the order of their names, however many there are.
 func TestLimitsChangedHasGroupsGoOnByName(t *testing.T) {
 	limit := workqueue.HoldBack
@@ -288,24 +244,6 @@ func TestLimitsChangedHasGroupsGoOnByName(t *testing.T) {
 		t.Errorf("handed out %d items, want 1000 in the order of their groups: %v", len(got), got)
 	}
 	checkInvariants(t, 0, q)
-}
-
-// A wait that ends begins its group with the limit that LimitsChanged has asked for, and not with the
-// limit of the call that began the wait.
-func TestLimitsChangedHoldsForGroupsThatBeginWithAWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits := map[string]int{"a": workqueue.HoldBack, "b": 0}
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: byLetter(nil, limits)})
-		defer q.ShutDown()
-		q.AddAfter("a1", time.Minute)
-		q.AddAfter("b1", time.Minute)
-		limits["a"], limits["b"] = 0, workqueue.HoldBack
-		q.LimitsChanged()
-		time.Sleep(time.Hour)
-		if got := fmt.Sprint(takeAll(q.FIFO())); got != "[a1]" {
-			t.Errorf("handed out %s, want the item of the group that goes on since", got)
-		}
-	})
 }
 
 // MaxInFlight is foreign code: while LimitsChanged asks, the queue ends, or a wait gives its record to the wait of

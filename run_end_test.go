@@ -457,7 +457,10 @@ func leftIn(left workqueue.Snapshot[string], err error) string {
 }
 
 // leftBy returns what OnStop of a Run was told, and the error of the Run.
-func leftBy[T comparable](ctx context.Context, q workqueue.TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options workqueue.RunOptions[T]) (left workqueue.Snapshot[T], err error) {
+func leftBy[T comparable](
+	ctx context.Context, q workqueue.TypedRateLimitingInterface[T],
+	handle func(ctx context.Context, item T) error, options workqueue.RunOptions[T],
+) (left workqueue.Snapshot[T], err error) {
 	options.Logger = discard()
 	options.OnStop = func(_ context.Context, s workqueue.Snapshot[T]) { left = s }
 	err = workqueue.Run(ctx, q, handle, options)
@@ -787,7 +790,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 			t.Errorf("%q, %v: got %v from Run", row.items, row.options.AtEnd, err)
 		}
 	}
-	// As many records as fit on some pages, and less. The item that is named after nothing has the item of a free record.
+	// There are as many records as fit on some pages, and fewer. A free record has the item "" too.
 	for n := range 2*16 + 1 {
 		items := []string{"", "again"}
 		for i := range n {
