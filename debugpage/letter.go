@@ -28,16 +28,9 @@ func addressOf(heading string) string {
 	return manual + strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(strings.ToLower(heading))
 }
 
-// ask sets the letter of a queue. Some questions compare the last point with the one before, and have no
-// answer at the first request. H would be the answer of most queues that work: it needs a queue that did nothing
-// between the two points, or an item whose Debounce has gone on for too long.
+// ask sets the letter of a queue.
 func (s *Summary) ask() {
-	ok := len(s.points) > 1
-	var before, now Point
-	if ok {
-		before, now = s.points[len(s.points)-2], s.points[len(s.points)-1]
-	}
-	queued := ok && before.OldestItem >= 1 && now.OldestItem >= 1
+	r := lastTwo(s.points)
 	switch {
 	case s.ShuttingDown:
 		s.Letter = shutDown
@@ -47,17 +40,56 @@ func (s *Summary) ask() {
 		s.Letter = fails
 	case s.Stuck:
 		s.Letter = hangs
-	case s.Paused && s.Depth > 0, queued && now.Paced-before.Paced > now.Time.Sub(before.Time).Seconds()/2:
+	case s.Paused && s.Depth > 0, r.lackTokens():
 		s.Letter = paced
-	case queued && now.OldestItem > before.OldestItem && before.InFlight >= before.Workers && now.InFlight >= now.Workers:
+	case r.areBusy():
 		s.Letter = busy
-	case queued && before.InFlight < before.Workers && now.InFlight < now.Workers:
+	case r.holdBack():
 		s.Letter = groupFull
-	case s.PutOff > late.Seconds(), ok && now.Waiting > 0 && now.Depth+now.InFlight == 0 && now.Done == before.Done:
+	case s.PutOff > late.Seconds(), r.onlyWait():
 		s.Letter = waits
-	case ok && now.Adds-before.Adds > uint64(now.Time.Sub(before.Time).Seconds()) && now.Duplicates-before.Duplicates >= now.Adds-before.Adds:
+	case r.addAgain():
 		s.Letter = comes
 	}
+}
+
+// A pair is two points of a queue, and the seconds between them. At the first request the pair is zero, and
+// has no answer.
+type pair struct {
+	before, now Point
+	seconds     float64
+}
+
+func lastTwo(points []Point) pair {
+	n := len(points)
+	if n < 2 {
+		return pair{}
+	}
+	before, now := points[n-2], points[n-1]
+	return pair{before, now, now.Time.Sub(before.Time).Seconds()}
+}
+
+// queued reports whether items wait for a worker.
+func (p pair) queued() bool { return p.before.OldestItem >= 1 && p.now.OldestItem >= 1 }
+
+func (p pair) lackTokens() bool { return p.queued() && p.now.Paced-p.before.Paced > p.seconds/2 }
+
+func (p pair) areBusy() bool {
+	return p.queued() && p.now.OldestItem > p.before.OldestItem && p.before.InFlight >= p.before.Workers && p.now.InFlight >= p.now.Workers
+}
+
+func (p pair) holdBack() bool {
+	return p.queued() && p.before.InFlight < p.before.Workers && p.now.InFlight < p.now.Workers
+}
+
+// onlyWait reports whether the queue did nothing else: most queues that work have waiting items too.
+func (p pair) onlyWait() bool {
+	return p.now.Waiting > 0 && p.now.Depth+p.now.InFlight == 0 && p.now.Done == p.before.Done && p.seconds > 0
+}
+
+func (p pair) addAgain() bool {
+	adds := p.now.Adds - p.before.Adds
+	return float64(adds) > p.seconds && p.now.Duplicates-p.before.Duplicates >= adds
 }
 
 // waitsOf returns for how long Debounce has put off an item, at most, and when the first item is due. An item
