@@ -41,7 +41,7 @@ func TestConverges(t *testing.T) {
 				"\nCONVERGED: ",
 				"a key failed up to 5 times",
 				`msg="deletion found by a new list"`,
-				`msg="Handler failed, the item will be retried" queue=mirror item=default/app-`,
+				`msg="Handler failed, the item will be retried" queue=mirror after=`,
 				"msg=ready",
 			} {
 				if !strings.Contains(out, want) {
