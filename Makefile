@@ -43,7 +43,7 @@ run: ## a controller at work, until all its objects have converged
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The modules are tested two at a time: a linker, and a test that waits, leaves a
 # core idle.
-test: ## every test of every module, with the race detector; less than 4 minutes on two cores
+test: ## every test of every module, with the race detector; 5 to 7 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 race-reliability race-root race-compat $(RACED:%=race-%) plain
 
 $(RACED:%=race-%): race-%:
