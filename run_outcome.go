@@ -206,7 +206,8 @@ func (w *worker[T]) goesOn() bool {
 
 // logFailure logs a failure after which the item may be retried. The error is a value beside
 // the message, so that a log can be searched for either. The line has the level of an error
-// only if the handler has panicked, as the next attempt may succeed.
+// only if the handler has panicked, as the next attempt may succeed. The wait of the retry is in the line: a
+// handler that names a wrong time fails once and is gone for hours.
 func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	if w.options.QuietFailures {
 		return

@@ -183,7 +183,7 @@ func (w *htmlWriter) queues(v *view) {
 		w.put("</td></tr>\n")
 	}
 	w.put("</table></div>\n")
-	w.putIf(len(v.Queues[0].points) == 1, "<p>Load the page again: some answers under See compare two requests.</p>\n")
+	w.putIf(slices.ContainsFunc(v.Queues, func(s Summary) bool { return len(s.points) == 1 }), "<p>Load the page again: some answers under See compare two requests.</p>\n")
 	w.putIf(v.QueuesTotal > len(v.Queues), "<p>The first %s are shown.</p>\n", len(v.Queues))
 }
 

@@ -8,17 +8,18 @@ import (
 )
 
 // This file asks of a queue the questions of docs/operating.md, section "The queue is stuck", in their order.
-// The text of an answer is the heading to read there.
+// An answer is the heading to read there. monitoring/queues.sh asks the same questions of the series, and a test
+// wants the same letter of both.
 const (
-	shutDown  = "A. Somebody has shut the queue down"
-	noWorkers = "B. The workers have ended"
-	fails     = "C. The work fails"
-	hangs     = "D. An item has no Done"
-	paced     = "E. The Pace has no token"
-	busy      = "F. All workers are busy"
-	groupFull = "G. A group is at its limit or held back"
-	waits     = "H. The items wait for a time"
-	comes     = "I. An item comes again and again"
+	letterShutDown  = "A. Somebody has shut the queue down"
+	letterNoWorkers = "B. The workers have ended"
+	letterFails     = "C. The work fails"
+	letterHangs     = "D. An item has no Done"
+	letterNoTokens  = "E. The Pace has no token"
+	letterBusy      = "F. All workers are busy"
+	letterHeldBack  = "G. A group is at its limit or held back"
+	letterWaits     = "H. The items wait for a time"
+	letterAgain     = "I. An item comes again and again"
 )
 
 const manual = "https://github.com/seed16c08ea7/workqueue/blob/main/docs/operating.md#"
@@ -28,33 +29,34 @@ func addressOf(heading string) string {
 	return manual + strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(strings.ToLower(heading))
 }
 
-// ask sets the letter of a queue.
-func (s *Summary) ask() {
-	r := lastTwo(s.points)
+// ask returns the letter of a queue, or "" if no question has an answer.
+func (s *Summary) ask() string {
+	p := lastTwo(s.points)
 	switch {
 	case s.ShuttingDown:
-		s.Letter = shutDown
+		return letterShutDown
 	case s.lacksWorkers():
-		s.Letter = noWorkers
+		return letterNoWorkers
 	case failuresOf(*s).All():
-		s.Letter = fails
+		return letterFails
 	case s.Stuck:
-		s.Letter = hangs
-	case s.Paused && s.Depth > 0, r.lackTokens():
-		s.Letter = paced
-	case r.areBusy():
-		s.Letter = busy
-	case r.holdBack():
-		s.Letter = groupFull
-	case s.PutOff > late.Seconds(), r.onlyWait():
-		s.Letter = waits
-	case r.addAgain():
-		s.Letter = comes
+		return letterHangs
+	case s.Paused && s.Depth > 0, p.noTokens():
+		return letterNoTokens
+	case p.busy():
+		return letterBusy
+	case p.heldBack():
+		return letterHeldBack
+	case s.PutOff > late.Seconds(), p.onlyWaits():
+		return letterWaits
+	case p.again():
+		return letterAgain
 	}
+	return ""
 }
 
-// A pair is two points of a queue, and the seconds between them. At the first request the pair is zero, and
-// has no answer.
+// A pair is the points of the last two requests, and the seconds between them. At the first request the pair is
+// zero, and all its answers are false.
 type pair struct {
 	before, now Point
 	seconds     float64
@@ -69,39 +71,47 @@ func lastTwo(points []Point) pair {
 	return pair{before, now, now.Time.Sub(before.Time).Seconds()}
 }
 
-// queued reports whether items wait for a worker.
+// queued reports whether items wait for a worker for longer than a queue at work has them wait.
 func (p pair) queued() bool { return p.before.OldestItem >= 1 && p.now.OldestItem >= 1 }
 
-func (p pair) lackTokens() bool { return p.queued() && p.now.Paced-p.before.Paced > p.seconds/2 }
+// noTokens reports whether the Pace kept items back for most of the time. A slow Pace has a token now and then.
+func (p pair) noTokens() bool { return p.queued() && p.now.Paced-p.before.Paced > p.seconds/2 }
 
-func (p pair) areBusy() bool {
+// busy reports whether no worker is free and the line grows older. Without the second, each queue that works a
+// burst off would be busy.
+func (p pair) busy() bool {
 	return p.queued() && p.now.OldestItem > p.before.OldestItem && p.before.InFlight >= p.before.Workers && p.now.InFlight >= p.now.Workers
 }
 
-func (p pair) holdBack() bool {
+// heldBack reports whether items are queued although workers are free: only the Order keeps these items back.
+func (p pair) heldBack() bool {
 	return p.queued() && p.before.InFlight < p.before.Workers && p.now.InFlight < p.now.Workers
 }
 
-// onlyWait reports whether the queue did nothing else: most queues that work have waiting items too.
-func (p pair) onlyWait() bool {
+// onlyWaits reports whether items wait and the queue did nothing else. Most queues that work have waiting items
+// too.
+func (p pair) onlyWaits() bool {
 	return p.now.Waiting > 0 && p.now.Depth+p.now.InFlight == 0 && p.now.Done == p.before.Done && p.seconds > 0
 }
 
-func (p pair) addAgain() bool {
+// again reports whether an add a second was taken, and as many found their item in the queue, although nothing
+// waits for long: a handler whose write brings two events looks like this.
+func (p pair) again() bool {
 	adds := p.now.Adds - p.before.Adds
 	return float64(adds) > p.seconds && p.now.Duplicates-p.before.Duplicates >= adds
 }
 
 // waitsOf returns for how long Debounce has put off an item, at most, and when the first item is due. An item
-// that is put off all the time is always due soon, so that it is among the first items that wait.
+// that is put off all the time is always due soon, so the first items that wait are enough.
 func waitsOf[T comparable](q Queue[T]) (putOff time.Duration, next time.Time) {
-	for _, info := range q.Snapshot(maxHead).Waiting {
+	waiting := q.Snapshot(maxHead).Waiting // In the order of their due times.
+	for _, info := range waiting {
 		if info.Why == workqueue.WhyDebounce {
 			putOff = max(putOff, info.Age)
 		}
-		if next.IsZero() || info.Due.Before(next) {
-			next = info.Due
-		}
+	}
+	if len(waiting) > 0 {
+		next = waiting[0].Due
 	}
 	return putOff, next
 }

@@ -58,7 +58,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 		pageOnly bool // The series do not tell it.
 	}{
 		{"", config{}, func(*testing.T, *queueOf[string]) {}, false},
-		{"A", config{}, func(_ *testing.T, q *queueOf[string]) { q.Add("a"); q.ShutDown() }, false},
+		{"A", config{}, func(_ *testing.T, q *queueOf[string]) { q.Add("a"); time.AfterFunc(15*time.Second, q.ShutDown) }, false},
 		{"B", config{}, func(_ *testing.T, q *queueOf[string]) { many(q) }, false},
 		{"C", config{}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(context.Context, string) error { return errors.New("down") })
@@ -67,6 +67,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 		{"D", config{}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(ctx context.Context, _ string) error { <-ctx.Done(); return nil })
 			q.Add("a")
+			time.Sleep(time.Minute)
 		}, false},
 		{"E", config{Pace: rate.NewLimiter(1, 0)}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, sleep)
@@ -121,9 +122,6 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				p := debugpage.New(debugpage.Options{Stuck: time.Minute})
 				debugpage.Add(p, "q", q)
 				test.begin(t, q)
-				if test.letter == "D" {
-					time.Sleep(time.Minute)
-				}
 				for i := range 2 {
 					time.Sleep(10 * time.Second)
 					report(t, p, "?")
@@ -151,8 +149,8 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 			})
 			want := test.letter
 			switch {
-			case test.letter == "A", runtime.GOOS == "windows":
-				return // The queue has no series, or the system no bash.
+			case runtime.GOOS == "windows": // It has no bash.
+				return
 			case test.letter == "", test.pageOnly:
 				want = "-"
 			}
@@ -181,4 +179,35 @@ func script(t *testing.T, dir string) string {
 		t.Errorf("%v\n%s", err, out)
 	}
 	return string(out)
+}
+
+// A panickyQueue panics once it is told to.
+type panickyQueue struct {
+	*queueOf[string]
+	panics bool
+}
+
+func (q *panickyQueue) Stats() workqueue.QueueStats {
+	if q.panics {
+		panic("no stats")
+	}
+	return q.queueOf.Stats()
+}
+
+// The letter of the requests before stood beside the error of a queue that panics.
+func TestQueueThatPanicsHasNoLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &panickyQueue{queueOf: newQueue[string](t)}
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		q.AddAfter("a", time.Hour)
+		for _, want := range []string{"", "H. The items wait for a time", ""} {
+			if got := report(t, p, "?").Queues[0]; got.Letter != want {
+				t.Errorf("got the letter %q with the error %q, want %q", got.Letter, got.Error, want)
+			}
+			q.panics = want != ""
+			time.Sleep(10 * time.Second)
+		}
+		q.ShutDown()
+	})
 }

@@ -221,7 +221,9 @@ func (e *entry) summarize(l *look) {
 		e.points = record(e.points, pointOf(l.now, s))
 	}
 	s.points = slices.Clone(e.points)
-	s.ask()
+	if s.Error == "" {
+		s.Letter = s.ask()
+	}
 	s.read = l.now
 	e.summary = *s
 }

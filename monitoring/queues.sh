@@ -5,11 +5,15 @@
 #	monitoring/queues.sh localhost:8080/metrics [SECONDS]
 #
 # SECONDS is the time between the readings, 10 by default. Take more if an item takes longer. A queue without a
-# letter works or has nothing to do. A queue that was shut down has no series, and so no line.
+# letter works or has nothing to do. A queue that was shut down before has no series, and so no line.
 set -euo pipefail
-address=$1 seconds=${2:-10}
+address=${1:?the address of the metrics, such as localhost:8080/metrics} seconds=${2:-10}
 
-reading() { curl -sSf "$address" | grep '^workqueue_.*[{,]name="'; }
+reading() {
+	local metrics
+	metrics=$(curl -sSf "$address")
+	grep '^workqueue_.*[{,]name="' <<<"$metrics" || true # After a shutdown there may be none.
+}
 
 (reading; sleep "$seconds"; echo; reading) | awk -v seconds="$seconds" '
 !NF { last = 1; next } # the empty line between the readings
@@ -25,7 +29,7 @@ function is(series) { return value[q, series, 1] }
 function grew(series) { return is(series) - was(series) }
 function mean(sum, count) { return count ? sprintf("%.3g", sum / count) : "-" }
 function letter() {
-	if (!((q, "workers", 1) in value)) return "A" # between the readings
+	if (!((q, "workers", 1) in value)) return "A" # It was shut down between the readings.
 	if (is("depth") && !is("workers")) return "B"
 	if (bad && !good) return "C"
 	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
@@ -39,6 +43,7 @@ function letter() {
 	return "-"
 }
 END {
+	if (!total) { print "there is no series of a queue" >"/dev/stderr"; exit 1 }
 	row = "%-24s %-6s %7s %9s %7s %7s %8s %8s %8s %8s %7s %7s %7s %7s %7s %7s\n"
 	printf row, "queue", "letter", "workers", "in flight", "depth", "waiting", "oldest", "longest", "work was", "is",
 		"good", "failed", "adds", "dupl.", "limited", "paced"
