@@ -169,6 +169,9 @@ const DurationSchema = 3
 type PaceStats struct {
 	Limit rate.Limit `json:"limit"` // items a second; [rate.Inf] is none
 	Burst int        `json:"burst"`
+
+	// Limiter is the limiter itself, nil without a Pace. Queues with the same Limiter share its tokens.
+	Limiter *rate.Limiter `json:"-"`
 }
 
 // PaceLimit returns how many items a second the Pace lets through: 0 in a pause, and infinity without a limit. ok is
@@ -340,7 +343,7 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 		Pushed:     q.metrics.pushes(),
 		Paused:     q.pace.Paused(),
 	}
-	s.Pace.Limit, s.Pace.Burst = q.pace.Limit()
+	s.Pace = PaceStats(q.pace.Limit())
 	s.Unfinished, s.LongestRunning = q.fifo.InFlight(v.Now)
 	v.Levels = q.fifo.Levels()
 	if q.durations != nil { // Not all adds are counted in other queues.

@@ -454,7 +454,7 @@ func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
 		limiter.SetBurst(1)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if pace := q.Stats().Pace; pace != (workqueue.PaceStats{Limit: 10, Burst: 1}) {
+		if pace := q.Stats().Pace; pace != (workqueue.PaceStats{Limit: 10, Burst: 1, Limiter: limiter}) {
 			t.Errorf("with a burst: got %+v", pace)
 		}
 		if got != "a" || q.Stats().Paused {

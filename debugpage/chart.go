@@ -234,12 +234,9 @@ func shortRate(perSecond float64) string {
 	return group(int(perSecond)) + "/s"
 }
 
-// pace names the limit and the burst of a Pace; "" is none.
+// pace names the limit and the burst of a Pace.
 func pace(p workqueue.PaceStats) string {
-	switch p {
-	case workqueue.PaceStats{}:
-		return ""
-	case workqueue.PaceStats{Limit: rate.Inf, Burst: p.Burst}:
+	if p.Limit == rate.Inf {
 		return "no limit"
 	}
 	return fmt.Sprintf("%.4g/s, burst %d", float64(p.Limit), p.Burst)

@@ -219,6 +219,15 @@ func (w *htmlWriter) ending(s *Summary) {
 // letter writes what to read about the state of a queue.
 func (w *htmlWriter) letter(s *Summary) {
 	w.putIf(s.Letter != "", `<a href="%s">%s</a>`, addressOf(s.Letter), s.Letter)
+	w.putIf(s.Letter == letterNoTokens, `%s`, s.shared())
+}
+
+// shared names the queues that take the tokens of the Pace too.
+func (s *Summary) shared() string {
+	if len(s.PaceSharedWith) == 0 {
+		return ""
+	}
+	return ", shared with " + strings.Join(s.PaceSharedWith, ", ")
 }
 
 func (w *htmlWriter) spark(c chart) {
@@ -290,8 +299,8 @@ func (w *htmlWriter) numbers(d *Detail) {
 `, words(outcome.String()), outcome, group(n))
 		}
 	}
-	if pace := pace(d.Pace); pace != "" {
-		named(` id="pace"`, "Pace", pace)
+	if d.Pace != (workqueue.PaceStats{}) {
+		named(` id="pace"`, "Pace", pace(d.Pace)+d.shared())
 	}
 	if d.Paced > 0 {
 		named(``, "Kept back by Pace", shortDuration(d.Paced))

@@ -16,11 +16,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 )
 
 const (
 	maxQueues  = 500
+	maxSharing = 10
 	maxSearch  = 200         // bytes
 	maxRefresh = 3600        // seconds
 	fresh      = time.Second // for how long the reading of a queue is shown again
@@ -86,6 +89,7 @@ func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
 		waits:  func() (putOff time.Duration, next time.Time) { return waitsOf(q) },
 		look:   func(l *look) { lookAt(q, l) },
 	}
+	p.show.protect(func() { e.limiter = q.Stats().Pace.Limiter })
 	p.add(e, cmp.Or(clean(name), "(no name)"))
 	return func() { p.remove(e) }
 }
@@ -135,6 +139,21 @@ func (p *Page) named(name string) *entry {
 	return nil
 }
 
+// sharing returns the names of the first other queues whose Pace is the limiter of this queue.
+func (p *Page) sharing(e *entry) (names []string) {
+	if e.limiter == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, other := range p.queues {
+		if other != e && other.limiter == e.limiter && len(names) < maxSharing {
+			names = append(names, other.name)
+		}
+	}
+	return names
+}
+
 // An entry is a queue on the page, of any type of items.
 type entry struct {
 	name   string
@@ -142,6 +161,8 @@ type entry struct {
 	ending func() bool
 	waits  func() (putOff time.Duration, next time.Time)
 	look   func(l *look)
+
+	limiter *rate.Limiter // of the Pace
 
 	// turn is a lock for which a request waits no longer than its context. The lock guards the
 	// fields below.
@@ -176,8 +197,7 @@ func (e *entry) summarized(ctx context.Context, p *Page) Summary {
 	}
 	defer e.release()
 	if now := time.Now().UTC(); now.Sub(e.summary.read) >= fresh {
-		l := p.newLook(now, "")
-		e.summarize(l)
+		e.summarize(p, now, "")
 	}
 	return e.summary
 }
@@ -192,8 +212,7 @@ func (e *entry) detailed(ctx context.Context, p *Page, search string) (Detail, b
 	if now.Sub(e.detail.read) < fresh && e.detail.Search == search {
 		return e.detail, true
 	}
-	l := p.newLook(now, search)
-	e.summarize(l)
+	l := e.summarize(p, now, search)
 	if failure := p.show.protect(func() { e.look(l) }); failure != "" {
 		l.detail.Error = failure
 	}
@@ -202,13 +221,11 @@ func (e *entry) detailed(ctx context.Context, p *Page, search string) (Detail, b
 	return e.detail, true
 }
 
-func (p *Page) newLook(now time.Time, search string) *look {
-	return &look{show: p.show, stuck: p.stuck, now: now, search: search, detail: Detail{Search: search, Timeline: newTimeline()}}
-}
-
-func (e *entry) summarize(l *look) {
+// summarize reads the numbers of the queue, and begins the look that reads the items.
+func (e *entry) summarize(p *Page, now time.Time, search string) *look {
+	l := &look{show: p.show, stuck: p.stuck, now: now, search: search, detail: Detail{Search: search, Timeline: newTimeline()}}
 	s := &l.detail.Summary
-	s.Name = e.name
+	s.Name, s.PaceSharedWith = e.name, p.sharing(e)
 	s.Error = l.show.protect(func() {
 		l.summarize(e.stats(), e.ending())
 		putOff, next := e.waits()
@@ -226,6 +243,7 @@ func (e *entry) summarize(l *look) {
 	}
 	s.read = l.now
 	e.summary = *s
+	return l
 }
 
 const errBusy = "the queue is busy with other requests of this page: try again"
@@ -240,7 +258,8 @@ type view struct {
 }
 
 // ServeHTTP answers GET and HEAD, with the queries that the package comment lists. It answers 405 to other
-// methods, 404 for a queue that the page does not have, and 400 for a search of more than 200 bytes.
+// methods, 404 for a queue that the page does not have, and 400 for a search of more than 200 bytes. A path below that
+// of the page, as /debug/workqueue/NAME, leads to the queue of the name.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -248,9 +267,17 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this page only reads", http.StatusMethodNotAllowed)
 		return
 	}
+	query := r.URL.Query()
+	if below := below(r); below != "" && !query.Has("queue") {
+		query.Set("queue", strings.TrimSuffix(below, "/"))
+		up := strings.Repeat("../", strings.Count(below, "/")) // Relative: a proxy may have cut the path.
+		w.Header().Set("Location", "./"+up+"?"+query.Encode())
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	v := &view{page: p, query: r.URL.Query()}
+	v := &view{page: p, query: query}
 	status := v.fill(ctx)
 	// The whole answer is made before the first byte is written: a slow reader holds nothing.
 	var body htmlWriter
@@ -268,6 +295,19 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
+}
+
+// below returns the path of the request below the path at which a ServeMux has the page.
+func below(r *http.Request) string {
+	at := strings.IndexByte(r.Pattern, '/')
+	if at < 0 || !strings.HasSuffix(r.Pattern, "/") {
+		return ""
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, r.Pattern[at:])
+	if !ok {
+		return ""
+	}
+	return rest
 }
 
 func setHeaders(h http.Header) {

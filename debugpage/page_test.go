@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,6 +134,74 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	r := report(t, p, "?queue=q")
 	if r.Queue.Pace != (workqueue.PaceStats{Limit: 0.05}) || !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
 		t.Errorf("got %+v", r.Queue)
+	}
+}
+
+// An operator saw two queues starve each other, and nothing on their pages named the other one.
+func TestPageNamesWhoSharesThePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := debugpage.New(debugpage.Options{})
+		shared := rate.NewLimiter(0, 0)
+		for name, limiter := range map[string]*rate.Limiter{"orders": shared, "refunds": shared, "alone": rate.NewLimiter(0, 0), "free": nil} {
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})
+			defer q.ShutDown()
+			q.Add("a")
+			go q.GetContext(t.Context())
+			debugpage.Add(p, name, q)
+		}
+		synctest.Wait()
+		overview := get(t, p, "?").Body.String()
+		if n := strings.Count(overview, ", shared with"); n != 2 || !strings.Contains(overview, "The Pace has no token</a>, shared with refunds<") {
+			t.Errorf("the overview names %d neighbours, want 2:\n%s", n, overview)
+		}
+		for name, want := range map[string]string{"orders": "0/s, burst 0, shared with refunds<", "refunds": "0/s, burst 0, shared with orders<", "alone": "0/s, burst 0<"} {
+			if body := get(t, p, "?queue="+name).Body.String(); !strings.Contains(body, want) {
+				t.Errorf("the page of %s lacks %q:\n%s", name, want, body)
+			}
+		}
+		if r := report(t, p, "?queue=orders"); !slices.Equal(r.Queue.PaceSharedWith, []string{"refunds"}) {
+			t.Errorf("got %+v", r.Queue.PaceSharedWith)
+		}
+		if body := get(t, p, "?queue=free").Body.String(); strings.Contains(body, "burst") {
+			t.Errorf("a queue without a Pace:\n%s", body)
+		}
+	})
+}
+
+// The name of a queue as the end of the path showed all queues.
+func TestPathBelowThePageLeadsToTheQueue(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	for _, name := range []string{"pods", "a/b c"} {
+		q := newQueue[string](t)
+		debugpage.Add(p, name, q)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /debug/workqueue/", p)
+	mux.Handle("/exact", p)
+	mux.Handle("/strip/", http.StripPrefix("/strip", p))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for path, want := range map[string]string{
+		"/debug/workqueue/":                 "<h1>2 queues",
+		"/debug/workqueue/pods":             "<h1>pods",
+		"/debug/workqueue/pods/":            "<h1>pods",
+		"/debug/workqueue/a/b%20c":          "<h1>a/b c",
+		"/debug/workqueue/none":             "there is no queue",
+		"/exact":                            "<h1>2 queues",
+		"/strip/pods":                       "<h1>2 queues",
+		"/debug/workqueue?queue=pods":       "<h1>pods",
+		"/debug/workqueue/no?queue=pods":    "<h1>pods",
+		"/debug/workqueue/pods?format=json": `"name": "pods"`,
+	} {
+		response, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %v, and the page lacks %q:\n%s", path, err, want, body)
+		}
 	}
 }
 

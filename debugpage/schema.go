@@ -65,8 +65,11 @@ type Summary struct {
 	// Paused is whether Pace hands out nothing, as its limiter has a limit or a burst of 0.
 	Paused bool `json:"paused,omitzero"`
 
-	// Pace is the limit and the burst of Pace, left out without a Pace, and if both are 0. The limit without an end is 1.8e308.
+	// Pace is the limit and the burst of Pace, left out without a Pace. The limit without an end is 1.8e308.
 	Pace workqueue.PaceStats `json:"pace,omitzero"`
+
+	// PaceSharedWith are the first 10 other queues of the page with the same limiter: all of them take its tokens.
+	PaceSharedWith []string `json:"pace_shared_with,omitempty"`
 
 	// Paced is how long Pace has kept items back.
 	Paced float64 `json:"paced_seconds"`

@@ -83,16 +83,24 @@ func (p *Pacer) Paused() bool {
 	return limit != rate.Inf && p.limiter.Burst() <= 0 || limit <= 0 && p.limiter.Tokens() < 1
 }
 
-// Limit returns the limit and the burst of the limiter. A queue without a pacer has nil, and 0 for both. A limit
-// that JSON cannot write, such as 1 divided by 0, is no limit.
-func (p *Pacer) Limit() (limit rate.Limit, burst int) {
+// A Limit is the limit and the burst of a limiter.
+type Limit struct {
+	Limit   rate.Limit
+	Burst   int
+	Limiter *rate.Limiter
+}
+
+// Limit returns the limit of the limiter. A queue without a pacer has nil, and the zero value. A limit that JSON cannot
+// write, such as 1 divided by 0, is no limit.
+func (p *Pacer) Limit() Limit {
 	if p == nil {
-		return 0, 0
+		return Limit{}
 	}
-	if limit = p.limiter.Limit(); !(limit <= rate.Inf) {
+	limit := p.limiter.Limit()
+	if !(limit <= rate.Inf) {
 		limit = rate.Inf
 	}
-	return limit, p.limiter.Burst()
+	return Limit{limit, p.limiter.Burst(), p.limiter}
 }
 
 // TellPause calls OnPause once for each pause. The keeper calls TellPause before it sleeps.
