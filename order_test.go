@@ -143,6 +143,24 @@ func newOrdered(order workqueue.Order[string]) *workqueue.Typed[string] {
 	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: order})
 }
 
+// The oldest item comes out of turn, and the group whose turn it was has it afterwards: otherwise c would wait for
+// all items of a.
+func TestOldestItemUsesUpNoTurnOfAnotherGroup(t *testing.T) {
+	order := byLetter(nil, nil)
+	order.OldestEvery = 2
+	q := newOrdered(order)
+	q.AddAll("a0", "a1", "a2", "a3", "b0", "b1", "c0", "c1")
+	var got []string
+	for q.Len() > 0 {
+		item, _ := q.Get()
+		q.Done(item)
+		got = append(got, item)
+	}
+	if want := "[a0 b0 a1 c0 a2 b1 a3 c1]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 // With k items of its own group before it, an item comes after (k/w + 1) * v items of each
 // other group at most, where the weight of its group is w and that of the other is v.
 func TestFairBoundIsReached(t *testing.T) {
