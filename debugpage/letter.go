@@ -51,6 +51,8 @@ func (s *Summary) ask() string {
 		return letterWaits
 	case p.again():
 		return letterAgain
+	case p.mostFail():
+		return letterFails
 	}
 	return ""
 }
@@ -99,6 +101,13 @@ func (p pair) onlyWaits() bool {
 func (p pair) again() bool {
 	adds := p.now.Adds - p.before.Adds
 	return float64(adds) > p.seconds && p.now.Duplicates-p.before.Duplicates >= adds
+}
+
+// mostFail reports whether more runs fail than succeed, and more than one a second. A queue at work has a failure
+// now and then.
+func (p pair) mostFail() bool {
+	failed := p.now.Failed - p.before.Failed
+	return failed > p.now.Succeeded-p.before.Succeeded && float64(failed) > p.seconds
 }
 
 // waitsOf returns for how long Debounce has put off an item, at most, and when the first item is due. An item

@@ -93,6 +93,33 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 			q.Add("a")
 		}, false},
 		{"H", config{}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); q.AddAfter("a", time.Hour) }, false},
+		{"C", config{}, func(t *testing.T, q *queueOf[string]) { // Some succeed.
+			run(t, q, 3, func(_ context.Context, item string) error {
+				if strings.HasSuffix(item, "5") {
+					return workqueue.RequeueAfter(5 * time.Second)
+				}
+				return errors.New("not found")
+			})
+			many(q)
+		}, false},
+		{"", config{}, func(t *testing.T, q *queueOf[string]) { // As many succeed.
+			run(t, q, 3, func(_ context.Context, item string) error {
+				if strings.HasSuffix(item, "5") {
+					return workqueue.RequeueAfter(time.Second)
+				}
+				return errors.New("not found")
+			})
+			many(q)
+		}, false},
+		{"", config{}, func(t *testing.T, q *queueOf[string]) { // A few fail.
+			run(t, q, 3, func(_ context.Context, item string) error {
+				if item == "good" {
+					return workqueue.RequeueAfter(6 * time.Second)
+				}
+				return errors.New("not found")
+			})
+			q.AddAll("good", "bad", "worse", "worst")
+		}, false},
 		{"H", config{}, func(t *testing.T, q *queueOf[string]) { // Others are done meanwhile.
 			run(t, q, 3, func(context.Context, string) error { return nil })
 			ended := make(chan struct{})

@@ -5,7 +5,7 @@
 #	monitoring/queues.sh localhost:8080/metrics [SECONDS]
 #
 # SECONDS is the time between the readings, 10 by default. Take more if an item takes longer. A queue without a
-# letter works or has nothing to do. A queue that was shut down before has no series, and so no line.
+# letter works or has nothing to do.
 set -euo pipefail
 address=${1:?the address of the metrics, such as localhost:8080/metrics} seconds=${2:-10}
 
@@ -40,6 +40,7 @@ function letter() {
 	}
 	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
 	if (grew("adds_total") > seconds && grew("duplicates_total") >= grew("adds_total")) return "I"
+	if (bad > good && bad > seconds) return "C"
 	return "-"
 }
 END {
@@ -58,4 +59,5 @@ END {
 			mean(grew("work_duration_seconds_sum"), grew("work_duration_seconds_count")),
 			good, bad, grew("adds_total"), grew("duplicates_total"), grew("rate_limited_total"), sprintf("%.1f", grew("paced_seconds_total"))
 	}
+	print "A queue that is missing here was shut down before, or has no name or no provider: see A."
 }'
