@@ -234,9 +234,12 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(context.WithoutCancel(r.ctx), left.Left)
-	} else if something || planned > 0 {
-		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
-			"inFlight", held, "failed", failed, "retries", retries, "planned", planned)
+	} else {
+		end := "Run has ended, and the queue is shut down"
+		if notesOnly {
+			end = "Run has ended, and another Run drains the queue"
+		}
+		r.logger.Info(end, "queued", len(r.queued), "inFlight", held, "failed", failed, "retries", retries, "planned", planned)
 	}
 	var err error
 	switch end := r.ctx.Err(); {

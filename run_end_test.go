@@ -755,7 +755,7 @@ func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 	}
 }
 
-// Without OnStop, the log has the numbers of all that is left, and no line if nothing is left. An item counts once: an
+// The log has the numbers of all that is left. An item counts once: an
 // item that fails too late and waits because of a call has failed. Items that wait without a failure are no error.
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	drain := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}
@@ -764,7 +764,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 		options runOptions
 		want    string
 	}{
-		{nil, runOptions{}, ""},
+		{nil, runOptions{}, "queued=0 inFlight=0 failed=0 retries=0 planned=0"},
 		{[]string{"adds late"}, runOptions{}, "queued=1 inFlight=0 failed=0 retries=0 planned=0"},
 		{[]string{"late fails"}, runOptions{}, "queued=0 inFlight=0 failed=1 retries=0 planned=0"},
 		{[]string{"waits late fails"}, runOptions{}, "queued=0 inFlight=0 failed=1 retries=0 planned=0"},
@@ -782,7 +782,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 		{[]string{"again late deferred"}, drain, "queued=0 inFlight=0 failed=0 retries=1 planned=0"},
 	} {
 		log, err := logOfEnd(t, row.options, row.items...)
-		if has := strings.Contains(log, "Run has ended and left items behind"); has != (row.want != "") || !strings.Contains(log, row.want+"\n") && has {
+		if want := `level=INFO msg="Run has ended, and the queue is shut down" ` + row.want + "\n"; strings.Count(log, want) != 1 {
 			t.Errorf("%q, %v: logged %q, want %q", row.items, row.options.AtEnd, log, row.want)
 		}
 		failed := !strings.Contains(row.want, "failed=0 retries=0")
@@ -864,29 +864,48 @@ func logOfEnd(t *testing.T, options runOptions, items ...string) (log string, er
 	return log, err
 }
 
-// The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked.
-func TestRunThatKeepsItsQueueLogsItsEnd(t *testing.T) {
-	for _, told := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-			s := newShow(t, ourQueue)
-			defer s.queue.ShutDown()
-			ctx, stop := context.WithCancel(t.Context())
-			stop()
-			s.queue.Add("a")
-			options := runOptions{AtEnd: workqueue.EndKeep, Logger: &logger}
-			if told {
-				options.OnStop = func(context.Context, workqueue.Snapshot[string]) {}
-			}
-			if err := workqueue.Run(ctx, s.queue, replies(), options); err != nil {
-				t.Error(err)
-			}
-			const want = `msg="Run has ended, and the queue stays open" queued=1`
-			if got := strings.Contains(log.String(), want); got == told {
-				t.Errorf("OnStop %v: logged %q, want %q without an OnStop", told, log.String(), want)
-			}
-		})
+// The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked. A second Run had
+// shut the queue down for the first.
+func TestRunLogsItsEnd(t *testing.T) {
+	for end, want := range map[workqueue.End]string{
+		workqueue.EndKeep:  `"Run has ended, and the queue stays open" queued=1`,
+		workqueue.EndStop:  `"Run has ended, and the queue is shut down" queued=1 inFlight=0`,
+		workqueue.EndDrain: `"Run has ended, and another Run drains the queue" queued=0 inFlight=0`,
+	} {
+		for _, onStop := range []func(context.Context, workqueue.Snapshot[string]){nil, func(context.Context, workqueue.Snapshot[string]) {}} {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+				s := newShow(t, ourQueue)
+				defer s.queue.ShutDown()
+				ctx, stop := context.WithCancel(t.Context())
+				s.queue.Add("a")
+				if end == workqueue.EndDrain { // The longer grace drains the queue.
+					for _, options := range []runOptions{{Grace: time.Second, Logger: &logger}, {Grace: time.Minute, Logger: discard()}} {
+						options.AtEnd, options.OnStop = end, onStop
+						go workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error {
+							<-ctx.Done()
+							return ctx.Err()
+						}, options)
+						synctest.Wait()
+					}
+				}
+				stop()
+				if end != workqueue.EndDrain {
+					if err := workqueue.Run(ctx, s.queue, replies(), runOptions{AtEnd: end, Logger: &logger, OnStop: onStop}); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				lines := 1
+				if onStop != nil {
+					lines = 0
+				}
+				if got := log.String(); strings.Count(got, want) != lines || strings.Count(got, "Run has ended") != lines {
+					t.Errorf("logged %q, want %q without an OnStop", got, want)
+				}
+			})
+		}
 	}
 }
 

@@ -70,11 +70,11 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. ctx has the values of the context of Run, and never ends: the items that
 	// are left may be stored with a timeout of your own. [Run] lists what is left. An item that was
-	// removed is not left. If OnStop is nil, Run logs how many items are left, if any: queued, held, failed,
-	// waiting for a retry, and planned, which wait for another reason. With [EndKeep], OnStop is told what
-	// is in the queue, and all items are still there, unless somebody has shut the queue down. If OnStop is nil
-	// too, Run logs that the queue stays open. OnStop may call the queue. A panic in OnStop reaches the caller of
-	// Run. The adds that a drain has refused are logged in any case.
+	// removed is not left. With [EndKeep], OnStop is told what is in the queue, and all items are still there,
+	// unless somebody has shut the queue down. If OnStop is nil, Run logs its end: whether the queue stays open, and
+	// how many items are left: queued, held, failed, waiting for a retry, and planned, which wait for another reason.
+	// OnStop may call the queue. A panic in OnStop reaches the caller of Run. The adds that a drain has refused are
+	// logged in any case.
 	OnStop func(ctx context.Context, left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,

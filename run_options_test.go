@@ -189,7 +189,7 @@ func TestRunOnGiveUp(t *testing.T) {
 func TestRunLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply reply
-		want  []string // parts of the one line
+		want  []string // parts of the one line before the end
 		quiet bool
 	}{
 		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs after=1s item=a failures=1 err=failed`}, false},
@@ -213,7 +213,7 @@ func TestRunLogs(t *testing.T) {
 				s.run(runOptions{Name: "jobs", QuietFailures: tt.quiet}, replies(do))
 				synctest.Wait()
 				got := s.log.String()
-				if lines := strings.Count(got, "\n"); lines != min(1, len(tt.want)) {
+				if lines := strings.Count(got, "\n") - strings.Count(got, "Run has ended"); lines != min(1, len(tt.want)) {
 					t.Errorf("got %d lines:\n%s", lines, got)
 				}
 				for _, want := range tt.want {
