@@ -20,7 +20,7 @@ func pointOf(now time.Time, s *Summary) Point {
 	return Point{
 		Time: now, Depth: s.Depth, InFlight: s.InFlight, Workers: s.Workers, Waiting: s.Waiting,
 		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
-		Adds: s.Adds, Duplicates: s.Duplicates, Done: s.Done, Retries: s.Retries, Paced: s.Paced,
+		Adds: s.Adds, Duplicates: s.Duplicates, Done: s.Done, Retries: s.Retries, RateLimited: s.RateLimited, Paced: s.Paced,
 		Succeeded: sum(s.Results, workqueue.OutcomeSucceeded, workqueue.OutcomeRequeued, workqueue.OutcomeDeferred, workqueue.OutcomeReAdded),
 		Failed:    sum(s.Results, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp),
 	}
@@ -115,14 +115,24 @@ func spark(s Summary) chart {
 	return newChart("Depth", s.points, func(float64) string { return "" }, func(i int) float64 { return float64(s.points[i].Depth) })
 }
 
-// failures are the failures of Run in a time.
+// ends returns how many hand-outs have failed between two points, and how many have ended: by the results of Run, or in
+// a loop by hand by the waits that its limiter has named. Such a wait is counted before its hand-out has ended.
+func ends(before, now Point) (failed, ended uint64) {
+	if now.Failed+now.Succeeded == 0 {
+		return now.RateLimited - before.RateLimited, now.Done - before.Done
+	}
+	failed = now.Failed - before.Failed
+	return failed, failed + now.Succeeded - before.Succeeded
+}
+
+// failures are the failures in a time.
 type failures struct {
 	Failed, Handled uint64
 	since           string
 }
 
 // All is whether there were failures and no success.
-func (f failures) All() bool { return f.Failed > 0 && f.Failed == f.Handled }
+func (f failures) All() bool { return f.Failed > 0 && f.Failed >= f.Handled }
 
 func (f failures) String() string {
 	if f.since == "" {
@@ -138,20 +148,20 @@ const recent = 10 * time.Minute
 // failuresOf returns the failures since the first point that is recent, or else since the point before the
 // last. If there is one point only, failuresOf returns all failures.
 func failuresOf(s Summary) failures {
-	if len(s.Results) == 0 || len(s.points) == 0 {
+	if !s.Counted || len(s.points) == 0 {
 		return failures{}
 	}
 	before, last := s.points[:len(s.points)-1], s.points[len(s.points)-1]
 	if len(before) == 0 {
-		return failures{last.Failed, last.Failed + last.Succeeded, " ever"}
+		failed, ended := ends(Point{}, last)
+		return failures{failed, ended, " ever"}
 	}
 	i := slices.IndexFunc(before, func(p Point) bool { return last.Time.Sub(p.Time) <= recent })
 	if i < 0 {
 		i = len(before) - 1
 	}
-	p := before[i]
-	failed, succeeded := last.Failed-p.Failed, last.Succeeded-p.Succeeded
-	return failures{failed, failed + succeeded, " in " + shortDuration(last.Time.Sub(p.Time).Seconds())}
+	failed, ended := ends(before[i], last)
+	return failures{failed, ended, " in " + shortDuration(last.Time.Sub(before[i].Time).Seconds())}
 }
 
 // bar returns the width of a bar out of 100.

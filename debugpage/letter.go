@@ -1,6 +1,7 @@
 package debugpage
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func addressOf(heading string) string {
 
 // ask returns the letter of a queue, or "" if no question has an answer.
 func (s *Summary) ask() string {
-	p := lastTwo(s.points)
+	t := stretchOf(s.points)
 	switch {
 	case s.ShuttingDown:
 		return letterShutDown
@@ -41,86 +42,134 @@ func (s *Summary) ask() string {
 		return letterFails
 	case s.Stuck:
 		return letterHangs
-	case s.Paused && s.Depth > 0, p.noTokens():
+	case s.Paused && s.Depth > 0, t.noTokens():
 		return letterNoTokens
-	case p.busy():
+	case t.busy():
 		return letterBusy
-	case p.heldBack():
+	case t.heldBack():
 		return letterHeldBack
-	case s.PutOff > late.Seconds(), p.onlyWaits():
+	case s.PutOff > late.Seconds(), t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds()):
 		return letterWaits
-	case p.again():
+	case t.again() && s.glance.again:
 		return letterAgain
-	case p.mostFail():
+	case t.mostFail():
 		return letterFails
 	}
 	return ""
 }
 
-// A pair is the points of the last two requests, and the seconds between them. At the first request the pair is
-// zero, and all its answers are false.
-type pair struct {
-	before, now Point
-	seconds     float64
+// stretchTime is how far back an answer looks. A shorter look takes each burst for a stuck queue.
+const stretchTime = 30 * time.Second
+
+// A stretch is the points of the last half minute, or else the last two. An answer about a state must hold at each
+// point. At the first request a stretch is empty, and all its answers are false.
+type stretch struct {
+	points        []Point
+	before, now   Point // the first and the last
+	seconds       float64
+	paced         float64
+	failed, ended uint64
 }
 
-func lastTwo(points []Point) pair {
-	n := len(points)
-	if n < 2 {
-		return pair{}
+func stretchOf(points []Point) stretch {
+	last := len(points) - 1
+	if last < 1 {
+		return stretch{}
 	}
-	before, now := points[n-2], points[n-1]
-	return pair{before, now, now.Time.Sub(before.Time).Seconds()}
+	first := last - 1
+	for first > 0 && points[last].Time.Sub(points[first-1].Time) <= stretchTime {
+		first--
+	}
+	t := stretch{points: points[first:], before: points[first], now: points[last]}
+	t.seconds = t.now.Time.Sub(t.before.Time).Seconds()
+	t.paced = t.now.Paced - t.before.Paced
+	t.failed, t.ended = ends(t.before, t.now)
+	return t
+}
+
+// always reports whether a condition holds at each point.
+func (t stretch) always(holds func(Point) bool) bool {
+	return len(t.points) > 0 && !slices.ContainsFunc(t.points, func(p Point) bool { return !holds(p) })
 }
 
 // queued reports whether items wait for a worker for longer than a queue at work has them wait.
-func (p pair) queued() bool { return p.before.OldestItem >= 1 && p.now.OldestItem >= 1 }
+func (t stretch) queued() bool { return t.always(func(p Point) bool { return p.OldestItem >= 1 }) }
 
 // noTokens reports whether the Pace kept items back for most of the time. A slow Pace has a token now and then.
-func (p pair) noTokens() bool { return p.queued() && p.now.Paced-p.before.Paced > p.seconds/2 }
+func (t stretch) noTokens() bool { return t.queued() && t.paced > t.seconds/2 }
 
 // busy reports whether no worker is free and the line grows older. Without the second, each queue that works a
 // burst off would be busy.
-func (p pair) busy() bool {
-	return p.queued() && p.now.OldestItem > p.before.OldestItem && p.before.InFlight >= p.before.Workers && p.now.InFlight >= p.now.Workers
+func (t stretch) busy() bool {
+	return t.queued() && t.now.OldestItem > t.before.OldestItem && t.always(func(p Point) bool { return p.InFlight >= p.Workers })
 }
 
-// heldBack reports whether items are queued although workers are free: only the Order keeps these items back.
-func (p pair) heldBack() bool {
-	return p.queued() && p.before.InFlight < p.before.Workers && p.now.InFlight < p.now.Workers
+// heldBack reports whether items are queued although workers are free and the Pace has tokens: only the Order keeps
+// these items back.
+func (t stretch) heldBack() bool {
+	return t.queued() && t.paced <= t.seconds/10 && t.always(func(p Point) bool { return p.InFlight < p.Workers })
 }
 
 // onlyWaits reports whether items wait and the queue did nothing else. Most queues that work have waiting items
 // too.
-func (p pair) onlyWaits() bool {
-	return p.now.Waiting > 0 && p.now.Depth+p.now.InFlight == 0 && p.now.Done == p.before.Done && p.seconds > 0
+func (t stretch) onlyWaits() bool {
+	return t.now.Waiting > 0 && t.now.Depth+t.now.InFlight == 0 && t.now.Done == t.before.Done && t.seconds > 0
 }
 
 // again reports whether an add a second was taken, and as many found their item in the queue, although nothing
 // waits for long: a handler whose write brings two events looks like this.
-func (p pair) again() bool {
-	adds := p.now.Adds - p.before.Adds
-	return float64(adds) > p.seconds && p.now.Duplicates-p.before.Duplicates >= adds
+func (t stretch) again() bool {
+	adds := t.now.Adds - t.before.Adds
+	return float64(adds) > t.seconds && t.now.Duplicates-t.before.Duplicates >= adds
 }
 
 // mostFail reports whether more runs fail than succeed, and more than one a second. A queue at work has a failure
 // now and then.
-func (p pair) mostFail() bool {
-	failed := p.now.Failed - p.before.Failed
-	return failed > p.now.Succeeded-p.before.Succeeded && float64(failed) > p.seconds
+func (t stretch) mostFail() bool { return 2*t.failed > t.ended && float64(t.failed) > t.seconds }
+
+// A glance is what the first items of a queue tell.
+type glance struct {
+	putOff time.Duration // for how long Debounce has put off an item, at most
+	next   time.Time     // when the first item is due
+	held   bool          // an item waits after a failure, or is deferred
+	again  bool          // most items in flight were in flight at the last glance, and have come again since
 }
 
-// waitsOf returns for how long Debounce has put off an item, at most, and when the first item is due. An item
-// that is put off all the time is always due soon, so the first items that wait are enough.
-func waitsOf[T comparable](q Queue[T]) (putOff time.Duration, next time.Time) {
-	waiting := q.Snapshot(maxHead).Waiting // In the order of their due times.
-	for _, info := range waiting {
-		if info.Why == workqueue.WhyDebounce {
-			putOff = max(putOff, info.Age)
+// A glancer glances at a queue. An item that is put off all the time is always due soon, so the first items that wait
+// are enough.
+type glancer[T comparable] struct {
+	queue    Queue[T]
+	last     time.Time
+	seen     glance
+	inFlight map[T]bool // at the last glance
+}
+
+func (g *glancer[T]) glance(now time.Time) glance {
+	if now.Sub(g.last) < fresh { // For all queues, and right afterwards for this one.
+		return g.seen
+	}
+	var seen glance
+	s := g.queue.Snapshot(maxHead) // What waits is in the order of the due times.
+	for _, info := range s.Waiting {
+		switch info.Why {
+		case workqueue.WhyDebounce:
+			seen.putOff = max(seen.putOff, info.Age)
+		case workqueue.WhyRetry, workqueue.WhyDeferred:
+			seen.held = true
 		}
 	}
-	if len(waiting) > 0 {
-		next = waiting[0].Due
+	if len(s.Waiting) > 0 {
+		seen.next = s.Waiting[0].Due
 	}
-	return putOff, next
+	inFlight := make(map[T]bool, len(s.InFlight))
+	same := 0
+	for _, info := range s.InFlight {
+		inFlight[info.Item] = true
+		if g.inFlight[info.Item] && info.Age < now.Sub(g.last) {
+			same++
+		}
+	}
+	seen.again = 2*same > len(s.InFlight)
+	g.last, g.seen, g.inFlight = now, seen, inFlight
+	return seen
 }

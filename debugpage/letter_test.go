@@ -1,6 +1,7 @@
 package debugpage_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/debugpage"
 )
 
-// The page and the script answer the questions of docs/operating.md alike, and the links of the page lead to
-// headings of that file.
+// Page and script answer the questions of docs/operating.md alike, and the links of the page lead to
+// headings of docs/operating.md.
 func TestLetterOfAStuckQueue(t *testing.T) {
 	manual, err := os.ReadFile("../docs/operating.md")
 	if err != nil {
@@ -51,48 +52,91 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		letter string // "" is none
+		letter string // "-" is none
 		config config
 		begin  func(t *testing.T, q *queueOf[string])
-
-		pageOnly bool // The series do not tell it.
+		script string // "" is the same letter; the series tell less
 	}{
-		{"", config{}, func(*testing.T, *queueOf[string]) {}, false},
-		{"A", config{}, func(_ *testing.T, q *queueOf[string]) { q.Add("a"); time.AfterFunc(15*time.Second, q.ShutDown) }, false},
-		{"B", config{}, func(_ *testing.T, q *queueOf[string]) { many(q) }, false},
+		{"-", config{}, func(*testing.T, *queueOf[string]) {}, ""},
+		{"A", config{}, func(_ *testing.T, q *queueOf[string]) { q.Add("a"); time.AfterFunc(15*time.Second, q.ShutDown) }, ""},
+		{"B", config{}, func(_ *testing.T, q *queueOf[string]) { many(q) }, ""},
 		{"C", config{}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(context.Context, string) error { return errors.New("down") })
 			many(q)
-		}, false},
+		}, ""},
+		{"C", config{}, func(t *testing.T, q *queueOf[string]) { // A loop by hand.
+			for range 3 {
+				go func() {
+					for {
+						item, shutdown := q.Get()
+						if shutdown {
+							return
+						}
+						q.AddRateLimited(item)
+						q.Done(item)
+					}
+				}()
+			}
+			many(q)
+		}, ""},
 		{"D", config{}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(ctx context.Context, _ string) error { <-ctx.Done(); return nil })
 			q.Add("a")
 			time.Sleep(time.Minute)
-		}, false},
+		}, ""},
 		{"E", config{Pace: rate.NewLimiter(1, 0)}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, sleep)
 			q.Add("a")
 			synctest.Wait()
-		}, false},
+		}, ""},
 		{"E", config{Pace: rate.NewLimiter(0.5, 1)}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(context.Context, string) error { return nil })
 			many(q)
-		}, false},
-		{"F", config{}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); many(q) }, false},
+		}, ""},
+		{"-", config{Pace: rate.NewLimiter(0.4, 1)}, func(t *testing.T, q *queueOf[string]) { // A slow Pace has a token now and then.
+			run(t, q, 3, func(context.Context, string) error { return nil })
+			for i := range 3 {
+				time.AfterFunc(time.Duration(10*i+8)*time.Second, func() { q.AddAll("a", "b") })
+			}
+		}, ""},
+		{"F", config{}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); many(q) }, ""},
 		{"G", config{Order: workqueue.Order[string]{
 			Group: func(item string) string { return item[:5] }, MaxInFlight: func(string) int { return 2 },
-		}}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); many(q) }, false},
+		}}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); many(q) }, ""},
 		{"I", config{}, func(t *testing.T, q *queueOf[string]) {
 			run(t, q, 3, func(ctx context.Context, item string) error {
 				time.Sleep(100 * time.Millisecond)
-				for range 2 { // What the handler writes brings two events.
+				for range 2 { // Two events for each write.
 					q.Add(item)
 				}
 				return nil
 			})
 			q.Add("a")
-		}, false},
-		{"H", config{}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); q.AddAfter("a", time.Hour) }, false},
+		}, ""},
+		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // Many keys with two events each, beside two slow ones.
+			run(t, q, 3, func(ctx context.Context, item string) error {
+				if strings.HasPrefix(item, "slow") {
+					<-ctx.Done()
+				}
+				return nil
+			})
+			q.AddAll("slow", "slower")
+			for i := range 3000 {
+				time.AfterFunc(time.Duration(i)*10*time.Millisecond, func() { q.AddAll(fmt.Sprint(i), fmt.Sprint(i)) })
+			}
+		}, "I"},
+		{"H", config{}, func(t *testing.T, q *queueOf[string]) { run(t, q, 3, sleep); q.AddAfter("a", time.Hour) }, ""},
+		{"H", config{}, func(t *testing.T, q *queueOf[string]) {
+			run(t, q, 3, func(context.Context, string) error { return workqueue.RetryAfter(2*time.Minute, errors.New("down")) })
+			q.Add("a")
+			time.Sleep(11 * time.Minute) // The failures are no longer recent.
+			q.Add("a")
+			time.Sleep(time.Minute)
+		}, ""},
+		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // An ordinary resync.
+			run(t, q, 3, func(context.Context, string) error { return workqueue.RequeueAfter(10 * time.Minute) })
+			q.Add("a")
+		}, "H"},
 		{"C", config{}, func(t *testing.T, q *queueOf[string]) { // Some succeed.
 			run(t, q, 3, func(_ context.Context, item string) error {
 				if strings.HasSuffix(item, "5") {
@@ -101,8 +145,8 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				return errors.New("not found")
 			})
 			many(q)
-		}, false},
-		{"", config{}, func(t *testing.T, q *queueOf[string]) { // As many succeed.
+		}, ""},
+		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // As many succeed.
 			run(t, q, 3, func(_ context.Context, item string) error {
 				if strings.HasSuffix(item, "5") {
 					return workqueue.RequeueAfter(time.Second)
@@ -110,8 +154,8 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				return errors.New("not found")
 			})
 			many(q)
-		}, false},
-		{"", config{}, func(t *testing.T, q *queueOf[string]) { // A few fail.
+		}, ""},
+		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // A few fail.
 			run(t, q, 3, func(_ context.Context, item string) error {
 				if item == "good" {
 					return workqueue.RequeueAfter(6 * time.Second)
@@ -119,7 +163,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				return errors.New("not found")
 			})
 			q.AddAll("good", "bad", "worse", "worst")
-		}, false},
+		}, ""},
 		{"H", config{}, func(t *testing.T, q *queueOf[string]) { // Others are done meanwhile.
 			run(t, q, 3, func(context.Context, string) error { return nil })
 			ended := make(chan struct{})
@@ -136,7 +180,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				}
 			}()
 			time.Sleep(15 * time.Minute)
-		}, true},
+		}, "-"},
 	} {
 		t.Run(test.letter, func(t *testing.T) {
 			dir := t.TempDir()
@@ -158,7 +202,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 				}
 				summary := report(t, p, "?").Queues[0]
 				letter := summary.Letter
-				if first, _, _ := strings.Cut(letter, "."); first != test.letter {
+				if first, _, _ := strings.Cut(letter, "."); cmp.Or(first, "-") != test.letter {
 					t.Fatalf("got %q, want %q", letter, test.letter)
 				}
 				if next := `<td class="n">1, next in 59 m 40 s</td>`; strings.Contains(get(t, p, "?").Body.String(), next) != (summary.NextDue > 1000) {
@@ -174,13 +218,10 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 					t.Errorf("the manual has no heading %q", letter)
 				}
 			})
-			want := test.letter
-			switch {
-			case runtime.GOOS == "windows": // It has no bash.
+			if runtime.GOOS == "windows" { // Windows has no bash.
 				return
-			case test.letter == "", test.pageOnly:
-				want = "-"
 			}
+			want := cmp.Or(test.script, test.letter)
 			if out := script(t, dir); !strings.Contains(out, "\nq "+strings.Repeat(" ", 23)+want+" ") {
 				t.Errorf("want %q of the script, got\n%s", want, out)
 			}
@@ -208,7 +249,36 @@ func script(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// A panickyQueue panics once it is told to.
+// A page that is loaded every 2 seconds gave the letters F and I to each burst of a queue that is well.
+func TestBurstHasNoLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string](t)
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		go func() {
+			for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+				time.Sleep(100 * time.Millisecond)
+				q.Done(item)
+			}
+		}()
+		for second := range 120 {
+			if second%14 == 0 {
+				for i := range 80 {
+					q.Add(fmt.Sprint(i))
+				}
+			}
+			if second%2 == 1 {
+				if letter := report(t, p, "?").Queues[0].Letter; letter != "" && second > 14 { // The first burst could be anything.
+					t.Errorf("after %d s: got the letter %q", second, letter)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		q.ShutDown()
+	})
+}
+
+// A panickyQueue panics once panics is true.
 type panickyQueue struct {
 	*queueOf[string]
 	panics bool

@@ -82,11 +82,12 @@ func New(options Options) *Page {
 // If the page has a queue of the name, the added queue gets a number behind its name: "name#2". The
 // shown name is the name with control characters escaped, cut after 200 characters.
 func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
+	g := glancer[T]{queue: q}
 	e := &entry{
 		turn:   make(chan struct{}, 1),
 		stats:  q.Stats,
 		ending: q.ShuttingDown,
-		waits:  func() (putOff time.Duration, next time.Time) { return waitsOf(q) },
+		glance: g.glance,
 		look:   func(l *look) { lookAt(q, l) },
 	}
 	p.show.protect(func() { e.limiter = q.Stats().Pace.Limiter })
@@ -159,7 +160,7 @@ type entry struct {
 	name   string
 	stats  func() workqueue.QueueStats
 	ending func() bool
-	waits  func() (putOff time.Duration, next time.Time)
+	glance func(now time.Time) glance
 	look   func(l *look)
 
 	limiter *rate.Limiter // of the Pace
@@ -228,9 +229,9 @@ func (e *entry) summarize(p *Page, now time.Time, search string) *look {
 	s.Name, s.PaceSharedWith = e.name, p.sharing(e)
 	s.Error = l.show.protect(func() {
 		l.summarize(e.stats(), e.ending())
-		putOff, next := e.waits()
-		s.PutOff = putOff.Seconds()
-		if !next.IsZero() {
+		s.glance = e.glance(l.now)
+		s.PutOff = s.glance.putOff.Seconds()
+		if next := s.glance.next; !next.IsZero() {
 			s.NextDue = next.Sub(l.now).Seconds()
 		}
 	})

@@ -81,6 +81,7 @@ type Summary struct {
 	PutOff float64 `json:"put_off_seconds,omitzero"`
 
 	points []Point
+	glance glance
 	read   time.Time
 }
 
@@ -160,6 +161,7 @@ type Point struct {
 	Duplicates     uint64    `json:"duplicates"`
 	Done           uint64    `json:"done"`
 	Retries        uint64    `json:"retries"`
+	RateLimited    uint64    `json:"rate_limited"`
 	Paced          float64   `json:"paced_seconds"`
 	Succeeded      uint64    `json:"succeeded"` // results of Run that are no failures: succeeded, requeued, deferred and readded
 	Failed         uint64    `json:"failed"`    // results of Run: failed and given_up

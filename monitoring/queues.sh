@@ -20,7 +20,7 @@ reading() {
 {
 	queue = $0; sub(/.*[{,]name="/, "", queue); sub(/".*/, "", queue)
 	series = substr($0, 11); sub(/[{].*/, "", series) # without workqueue_
-	if (series == "results_total") { series = $0; sub(/.*result="/, "", series); sub(/".*/, "", series) }
+	if (series == "results_total") { run[queue] = 1; series = $0; sub(/.*result="/, "", series); sub(/".*/, "", series) }
 	value[queue, series, last + 0] += $NF # The sum is over the label priority.
 	if (!seen[queue]++) queues[++total] = queue
 }
@@ -36,7 +36,7 @@ function letter() {
 	if (grew("paced_seconds_total") > seconds / 2) return "E"
 	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
 		if (was("in_flight") >= was("workers") && is("in_flight") >= is("workers") && grew("oldest_item_age_seconds") > 0) return "F"
-		if (was("in_flight") < was("workers") && is("in_flight") < is("workers")) return "G"
+		if (was("in_flight") < was("workers") && is("in_flight") < is("workers") && grew("paced_seconds_total") <= seconds / 10) return "G"
 	}
 	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
 	if (grew("adds_total") > seconds && grew("duplicates_total") >= grew("adds_total")) return "I"
@@ -52,6 +52,11 @@ END {
 		q = queues[i]
 		good = grew("succeeded") + grew("requeued") + grew("readded") + grew("deferred")
 		bad = grew("failed") + grew("given_up")
+		if (!run[q]) { # A loop by hand. A wait of the limiter is counted before the item has ended.
+			bad = grew("rate_limited_total")
+			good = grew("work_duration_seconds_count") - bad
+			if (good < 0) good = 0
+		}
 		answer = letter()
 		printf row, q, answer, is("workers"), is("in_flight"), is("depth"), is("waiting"),
 			sprintf("%.1f", is("oldest_item_age_seconds")), sprintf("%.1f", is("longest_running_processor_seconds")),
