@@ -16,10 +16,11 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Ten thousand queues, each in use and with a waiting item, leave no goroutine when their shutdowns
-// have returned.
+// A thousand queues, each in use and with a waiting item, leave no goroutine when their shutdowns
+// have returned. With ten thousand queues or with the race detector, a shutdown that does not wait goes
+// unnoticed in a sixth of the runs: the runtime then stops the test after 10 ms, and the goroutines end.
 func TestNoGoroutineIsLeftTheMomentAShutdownReturns(t *testing.T) {
-	const queues = 10_000
+	const queues = 1000
 	for name, shutDown := range map[string]func(*workqueue.TypedDelaying[int]){
 		"ShutDown":          (*workqueue.TypedDelaying[int]).ShutDown,
 		"ShutDownWithDrain": (*workqueue.TypedDelaying[int]).ShutDownWithDrain,
