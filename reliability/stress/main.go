@@ -24,13 +24,14 @@ type options struct {
 	duration   time.Duration
 	seed       uint64
 	goroutines int
+	visitors   int           // items of an interval of a round that lasts, which never come again
 	patience   time.Duration // longer than any call takes, unless the call is stuck
 	impl       implementation
 	failFast   bool
 }
 
 func main() {
-	o := &options{impl: ours}
+	o := &options{impl: ours, visitors: 50_000}
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to run")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
 	flag.IntVar(&o.goroutines, "goroutines", 32, "how many goroutines call a queue")

@@ -15,9 +15,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// visitors are the items of an interval that never come again.
-const visitors = 50_000
-
 // A sample is what was measured at the end of an interval, with the queue at rest.
 type sample struct {
 	heap       uint64 // bytes in use after a garbage collection
@@ -62,7 +59,7 @@ func (r *recipe) chooseAll() {
 func (r *round) lasting(w io.Writer, intervals int) (all []sample, ok bool) {
 	r.queue.ShutDown()
 	r.recipe.chooseAll()
-	r.most = items + visitors
+	r.most = items + r.visitors
 	r.queue = makeOurs(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
 	q := r.queue.(*workqueue.TypedRateLimiting[int])
@@ -95,8 +92,8 @@ func (r *round) lasting(w io.Writer, intervals int) (all []sample, ok bool) {
 
 // visit adds items that nobody has seen before, and takes some of them back.
 func (r *round) visit(q *workqueue.TypedRateLimiting[int], interval int) {
-	first := items + interval*visitors
-	for from := first; from < first+visitors; from += 1000 {
+	first := items + interval*r.visitors
+	for from := first; from < first+r.visitors; from += 1000 {
 		all := make([]int, 1000)
 		for i := range all {
 			all[i] = from + i

@@ -16,7 +16,7 @@ import (
 
 func short(impl implementation) *options {
 	return &options{
-		duration: 2 * time.Minute, seed: rand.Uint64(), goroutines: 32,
+		duration: 2 * time.Minute, seed: rand.Uint64(), goroutines: 32, visitors: 5000,
 		patience: time.Minute, impl: impl, failFast: true,
 	}
 }
