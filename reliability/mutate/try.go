@@ -48,11 +48,12 @@ func (v verdict) String() string {
 // ever, and the limit idle finds the rest. Only the limit wall depends on other load
 // of the machine, so wall is long.
 const (
-	memory  = 6 << 20         // of address space, in KiB
-	compute = 2 * time.Second // plus 10 times the time of the tests without a mutant
-	idle    = 3 * time.Second
-	wall    = time.Minute // plus 20 times the time of the tests
+	memory = 6 << 20 // of address space, in KiB
+	idle   = 3 * time.Second
+	wall   = time.Minute // plus 20 times the time of the tests
 )
+
+var compute = 2 * time.Second // plus 10 times the time of the tests without a mutant
 
 var errHung = errors.New("hung")
 
