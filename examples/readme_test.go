@@ -29,7 +29,7 @@ func TestOutputsOfTheReadme(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			binary := filepath.Join(t.TempDir(), filepath.Base(name))
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, "./"+name).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			command := exec.CommandContext(t.Context(), binary, strings.Fields(flags)...)

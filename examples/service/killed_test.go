@@ -28,10 +28,10 @@ import (
 // done, or it is in the database when the process has ended. The next start does what is there.
 func TestKilledUnderLoad(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "service")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	times := 20
+	times := 8
 	if testing.Short() {
 		times = 3
 	}
