@@ -14,6 +14,7 @@
 //	?queue=NAME&search=S   the items with S in their key
 //	?refresh=5             the page again every 5 seconds, with any of the above
 //	?format=json           JSON, with any of the above
+//	?queue=NAME&format=keys  the state and the key of each item, as text
 //
 // The keys on the page may be secret. The page asks for no password: mount the page where profiles
 // are mounted, for the same readers, and give [Options] a Redact.

@@ -108,7 +108,7 @@ func (w *htmlWriter) page(v *view) {
 <p class="note">%s</p>
 `, v.Error)
 	case v.Queue != nil:
-		w.queue(v.Queue)
+		w.queue(v)
 	default:
 		w.queues(v)
 	}
@@ -165,7 +165,10 @@ func (w *htmlWriter) queues(v *view) {
 		w.put(`</td><td class="n">%s</td><td class="n">`, group(s.InFlight))
 		w.marked(s.lacksWorkers(), group(s.Workers))
 		w.put(`</td><td class="n">%s`, group(s.Waiting))
-		w.putIf(s.NextDue >= 60, `, next in %s`, shortDuration(s.NextDue))
+		if s.NextDue >= 60 {
+			w.put(`, `)
+			w.marked(s.retriesAreFar(), "next in "+shortDuration(s.NextDue))
+		}
 		w.put(`</td><td class="n">`)
 		failed := failuresOf(s)
 		w.marked(failed.All(), failed)
@@ -240,7 +243,8 @@ func (w *htmlWriter) bar(n, most int) {
 }
 
 // queue writes all about a queue.
-func (w *htmlWriter) queue(d *Detail) {
+func (w *htmlWriter) queue(v *view) {
+	d := v.Queue
 	w.put("<h1>%s", d.Name)
 	w.ending(&d.Summary)
 	w.put("</h1>\n")
@@ -267,7 +271,8 @@ func (w *htmlWriter) queue(d *Detail) {
 	w.lists(d)
 	w.put(`<footer>%s items were looked at`, group(d.LookedAt))
 	w.putIf(d.Cut, `, and then the time for a request was over: the time line, the failures and the search miss the others`)
-	w.put(".</footer>\n")
+	w.put(`. <a href="%s">All keys as text</a></footer>
+`, v.link("format", "keys", "search", "", "refresh", ""))
 }
 
 func (w *htmlWriter) numbers(d *Detail) {

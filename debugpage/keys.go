@@ -73,7 +73,9 @@ func sprint(v any) (text string) {
 }
 
 // clean escapes characters that do not print, as in a Go string, and cuts the text.
-func clean(text string) string {
+func clean(text string) string { return escaped(text, maxRunes) }
+
+func escaped(text string, most int) string {
 	var b strings.Builder
 	runes := 0
 	for i := 0; i < len(text); {
@@ -81,7 +83,7 @@ func clean(text string) string {
 		if part == `\` {
 			part = `\\`
 		}
-		if runes += utf8.RuneCountInString(part); runes > maxRunes {
+		if runes += utf8.RuneCountInString(part); runes > most {
 			fmt.Fprintf(&b, "… (%d bytes)", len(text))
 			break
 		}

@@ -38,7 +38,7 @@ func (s *Summary) ask() string {
 		return letterShutDown
 	case s.lacksWorkers():
 		return letterNoWorkers
-	case failuresOf(*s).All():
+	case failuresOf(*s).All(), t.mostFail():
 		return letterFails
 	case s.Stuck:
 		return letterHangs
@@ -48,15 +48,16 @@ func (s *Summary) ask() string {
 		return letterBusy
 	case t.heldBack():
 		return letterHeldBack
-	case s.PutOff > late.Seconds(), t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds()):
+	case s.PutOff > late.Seconds(), s.retriesAreFar(), t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds()):
 		return letterWaits
 	case t.again() && s.glance.again:
 		return letterAgain
-	case t.mostFail():
-		return letterFails
 	}
 	return ""
 }
+
+// retriesAreFar reports whether nothing that waits is due for long, retries included. The work may go on beside them.
+func (s *Summary) retriesAreFar() bool { return s.glance.retry && s.NextDue > late.Seconds() }
 
 // stretchTime is how far back an answer looks. A shorter look takes each burst for a stuck queue.
 const stretchTime = 30 * time.Second
@@ -95,13 +96,15 @@ func (t stretch) always(holds func(Point) bool) bool {
 // queued reports whether items wait for a worker for longer than a queue at work has them wait.
 func (t stretch) queued() bool { return t.always(func(p Point) bool { return p.OldestItem >= 1 }) }
 
-// noTokens reports whether the Pace kept items back for most of the time. A slow Pace has a token now and then.
-func (t stretch) noTokens() bool { return t.queued() && t.paced > t.seconds/2 }
+// older reports whether such items have grown older. The line of a queue that works a burst off does not.
+func (t stretch) older() bool { return t.queued() && t.now.OldestItem > t.before.OldestItem }
 
-// busy reports whether no worker is free and the line grows older. Without the second, each queue that works a
-// burst off would be busy.
+// noTokens reports whether the Pace kept items back for most of the time. A slow Pace has a token now and then.
+func (t stretch) noTokens() bool { return t.older() && t.paced > t.seconds/2 }
+
+// busy reports whether no worker is free.
 func (t stretch) busy() bool {
-	return t.queued() && t.now.OldestItem > t.before.OldestItem && t.always(func(p Point) bool { return p.InFlight >= p.Workers })
+	return t.older() && t.always(func(p Point) bool { return p.InFlight >= p.Workers })
 }
 
 // heldBack reports whether items are queued although workers are free and the Pace has tokens: only the Order keeps
@@ -131,7 +134,8 @@ func (t stretch) mostFail() bool { return 2*t.failed > t.ended && float64(t.fail
 type glance struct {
 	putOff time.Duration // for how long Debounce has put off an item, at most
 	next   time.Time     // when the first item is due
-	held   bool          // an item waits after a failure, or is deferred
+	retry  bool          // an item waits after a failure
+	held   bool          // the same, or an item is deferred
 	again  bool          // most items in flight were in flight at the last glance, and have come again since
 }
 
@@ -154,7 +158,9 @@ func (g *glancer[T]) glance(now time.Time) glance {
 		switch info.Why {
 		case workqueue.WhyDebounce:
 			seen.putOff = max(seen.putOff, info.Age)
-		case workqueue.WhyRetry, workqueue.WhyDeferred:
+		case workqueue.WhyRetry:
+			seen.retry, seen.held = true, true
+		case workqueue.WhyDeferred:
 			seen.held = true
 		}
 	}

@@ -1,6 +1,8 @@
 package debugpage
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -92,6 +94,17 @@ func lookAt[T comparable](q Queue[T], l *look) {
 		d.InFlightItems = itemsOf(l, w.held.infos)
 	}
 	d.MostFailed = itemsOf(l, w.failed.infos)
+}
+
+// writeKeys writes a line for each item: the state and the whole key.
+func writeKeys[T comparable](w io.Writer, q Queue[T], show shower) error {
+	for info := range q.Items() {
+		key := escaped(show.redacted(textOf(info.Item)), math.MaxInt)
+		if _, err := fmt.Fprintf(w, "%v\t%s\n", info.State, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func itemsOf[T comparable](l *look, infos []workqueue.ItemInfo[T]) (items []Item) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"net/http"
@@ -89,6 +90,7 @@ func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
 		ending: q.ShuttingDown,
 		glance: g.glance,
 		look:   func(l *look) { lookAt(q, l) },
+		keys:   func(w io.Writer) error { return writeKeys(w, q, p.show) },
 	}
 	p.show.protect(func() { e.limiter = q.Stats().Pace.Limiter })
 	p.add(e, cmp.Or(clean(name), "(no name)"))
@@ -162,6 +164,7 @@ type entry struct {
 	ending func() bool
 	glance func(now time.Time) glance
 	look   func(l *look)
+	keys   func(w io.Writer) error
 
 	limiter *rate.Limiter // of the Pace
 
@@ -278,6 +281,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
+	if query.Get("format") == "keys" {
+		p.serveKeys(w, query.Get("queue"))
+		return
+	}
 	v := &view{page: p, query: query}
 	status := v.fill(ctx)
 	// The whole answer is made before the first byte is written: a slow reader holds nothing.
@@ -309,6 +316,22 @@ func below(r *http.Request) string {
 		return ""
 	}
 	return rest
+}
+
+// serveKeys writes all keys of a queue, as somebody needs them before a restart. A slow reader holds only the request
+// itself: no lock is held while a key is written, and the reading is not kept.
+func (p *Page) serveKeys(w http.ResponseWriter, name string) {
+	e := p.named(name)
+	if e == nil {
+		http.Error(w, fmt.Sprintf("there is no queue %q", clean(name)), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	var err error
+	failure := p.show.protect(func() { err = e.keys(w) })
+	if failure != "" && err == nil {
+		_, _ = fmt.Fprintf(w, "# Reading the queue has panicked: %s\n", failure)
+	}
 }
 
 func setHeaders(h http.Header) {

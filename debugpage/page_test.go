@@ -168,6 +168,34 @@ func TestPageNamesWhoSharesThePace(t *testing.T) {
 	})
 }
 
+// The page shows the first items of a queue, and before a restart an operator needs all.
+func TestAllKeysAsText(t *testing.T) {
+	q := newQueue[string](t)
+	p := debugpage.New(debugpage.Options{Redact: func(key string) string { return strings.ReplaceAll(key, "secret", "***") }})
+	debugpage.Add(p, "q", q)
+	long := strings.Repeat("x", 1000)
+	q.AddAll("held", long, "secret\nkey", "<b>")
+	q.Get()
+	q.AddAfter("later", time.Hour)
+	w := get(t, p, "?queue=q&format=keys")
+	lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+	slices.Sort(lines)
+	want := []string{"in_flight\theld", "queued\t***\\nkey", "queued\t<b>", "queued\t" + long, "waiting\tlater"}
+	if !slices.Equal(lines, want) || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("got %v\n%q, want\n%q", w.Header(), lines, want)
+	}
+	if body := get(t, p, "?queue=q&search=x").Body.String(); !strings.Contains(body, `<a href="?format=keys&amp;queue=q">`) {
+		t.Errorf("the page of the queue has no link to the keys:\n%s", body)
+	}
+	if w := get(t, p, "?queue=none&format=keys"); w.Code != http.StatusNotFound {
+		t.Errorf("got %d for a queue that is not there", w.Code)
+	}
+	debugpage.Add(p, "broken", broken{q, "Items"})
+	if body := get(t, p, "?queue=broken&format=keys").Body.String(); !strings.Contains(body, "# Reading the queue has panicked: ") {
+		t.Errorf("got %q of a queue that panics", body)
+	}
+}
+
 // The name of a queue as the end of the path showed all queues.
 func TestPathBelowThePageLeadsToTheQueue(t *testing.T) {
 	p := debugpage.New(debugpage.Options{})

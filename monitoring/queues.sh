@@ -31,16 +31,16 @@ function mean(sum, count) { return count ? sprintf("%.3g", sum / count) : "-" }
 function letter() {
 	if (!((q, "workers", 1) in value)) return "A" # It was shut down between the readings.
 	if (is("depth") && !is("workers")) return "B"
-	if (bad && !good) return "C"
+	if (bad && !good || bad > good && bad > seconds) return "C"
 	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
-	if (grew("paced_seconds_total") > seconds / 2) return "E"
 	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
-		if (was("in_flight") >= was("workers") && is("in_flight") >= is("workers") && grew("oldest_item_age_seconds") > 0) return "F"
+		older = grew("oldest_item_age_seconds") > 0
+		if (older && grew("paced_seconds_total") > seconds / 2) return "E"
+		if (older && was("in_flight") >= was("workers") && is("in_flight") >= is("workers")) return "F"
 		if (was("in_flight") < was("workers") && is("in_flight") < is("workers") && grew("paced_seconds_total") <= seconds / 10) return "G"
 	}
 	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
 	if (grew("adds_total") > seconds && grew("duplicates_total") >= grew("adds_total")) return "I"
-	if (bad > good && bad > seconds) return "C"
 	return "-"
 }
 END {
