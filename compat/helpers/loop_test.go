@@ -226,7 +226,7 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 }
 
 // The log of a loop and of the two forms of Run, in a program that only knows klog. Each failure has one line,
-// and the handler logs to klog. ErrorHandlers that count failures counted none after the change to Run.
+// the end of Run has one, and the handler logs to klog. ErrorHandlers that count failures counted none after the change to Run.
 func TestLinesOfKlog(t *testing.T) {
 	state := klog.CaptureState()
 	defer state.Restore()
@@ -291,6 +291,9 @@ func TestLinesOfKlog(t *testing.T) {
 		got = stack.ReplaceAllString(got, "")
 		call := `I loop_test.go "Call"` + tt.values + "\n"
 		want := call + tt.failure + "\n" + strings.Repeat(call, calls-1)
+		if name != "loop" {
+			want += `I run_end.go "Run has ended, and the queue is shut down" queued=0 inFlight=0 failed=0 retries=0 planned=0` + "\n"
+		}
 		if err != nil || got != want || inSlog.String() != "" || counted != tt.counted {
 			t.Errorf("%s: klog got\n%swant\n%sslog got %q, ErrorHandlers were called %d times, want %d, and Run returned %v",
 				name, got, want, inSlog.String(), counted, tt.counted, err)
