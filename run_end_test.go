@@ -897,6 +897,7 @@ func TestRunLogsItsEnd(t *testing.T) {
 					}
 				}
 				time.Sleep(2 * time.Minute)
+				synctest.Wait()
 				lines := 1
 				if onStop != nil {
 					lines = 0

@@ -20,9 +20,10 @@ func pointOf(now time.Time, s *Summary) Point {
 	return Point{
 		Time: now, Depth: s.Depth, InFlight: s.InFlight, Workers: s.Workers, Waiting: s.Waiting,
 		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
-		Adds: s.Adds, Duplicates: s.Duplicates, Done: s.Done, Retries: s.Retries, RateLimited: s.RateLimited, Paced: s.Paced,
+		Adds: s.Adds, Duplicates: s.Duplicates, Done: s.Done, Retries: s.Retries, RateLimited: s.RateLimited, Paced: s.Paced, Work: s.Work,
 		Succeeded: sum(s.Results, workqueue.OutcomeSucceeded, workqueue.OutcomeRequeued, workqueue.OutcomeDeferred, workqueue.OutcomeReAdded),
 		Failed:    sum(s.Results, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp),
+		GivenUp:   s.Results[workqueue.OutcomeGivenUp],
 	}
 }
 
@@ -128,6 +129,7 @@ func ends(before, now Point) (failed, ended uint64) {
 // failures are the failures in a time.
 type failures struct {
 	Failed, Handled uint64
+	GivenUp         uint64
 	since           string
 }
 
@@ -138,7 +140,11 @@ func (f failures) String() string {
 	if f.since == "" {
 		return "–"
 	}
-	return group(f.Failed) + " of " + group(f.Handled) + f.since
+	text := group(f.Failed) + " of " + group(f.Handled) + f.since
+	if f.GivenUp > 0 {
+		text += ", " + group(f.GivenUp) + " given up"
+	}
+	return text
 }
 
 // recent is the longest time for the failures of the table of all queues: that of the alert
@@ -154,14 +160,26 @@ func failuresOf(s Summary) failures {
 	before, last := s.points[:len(s.points)-1], s.points[len(s.points)-1]
 	if len(before) == 0 {
 		failed, ended := ends(Point{}, last)
-		return failures{failed, ended, " ever"}
+		return failures{failed, ended, last.GivenUp, " ever"}
 	}
 	i := slices.IndexFunc(before, func(p Point) bool { return last.Time.Sub(p.Time) <= recent })
 	if i < 0 {
 		i = len(before) - 1
 	}
 	failed, ended := ends(before[i], last)
-	return failures{failed, ended, " in " + shortDuration(last.Time.Sub(before[i].Time).Seconds())}
+	return failures{failed, ended, last.GivenUp - before[i].GivenUp, " in " + shortDuration(last.Time.Sub(before[i].Time).Seconds())}
+}
+
+// work names the mean time of the work, of the last half minute and ever.
+func work(s *Summary) string {
+	t := stretchOf(s.points)
+	mean := func(seconds float64, items uint64) string {
+		if items == 0 {
+			return "–"
+		}
+		return shortDuration(seconds / float64(items))
+	}
+	return mean(t.now.Work-t.before.Work, t.now.Done-t.before.Done) + ", ever " + mean(s.Work, s.Done)
 }
 
 // bar returns the width of a bar out of 100.

@@ -171,7 +171,7 @@ func (w *htmlWriter) queues(v *view) {
 		}
 		w.put(`</td><td class="n">`)
 		failed := failuresOf(s)
-		w.marked(failed.All(), failed)
+		w.marked(failed.All() || failed.GivenUp > 0, failed)
 		w.put(`</td>
 <td class="n">`)
 		w.marked(s.isLate(), age(s.OldestItem))
@@ -296,6 +296,7 @@ func (w *htmlWriter) numbers(d *Detail) {
 		named(` id="adds"`, "Adds", group(d.Adds))
 		named(``, "Duplicates", group(d.Duplicates))
 		named(` id="done"`, "Done", group(d.Done))
+		named(``, "Work, last 30 s", work(&d.Summary))
 		named(` id="retries"`, "Retries", group(d.Retries))
 	}
 	for _, outcome := range slices.Sorted(maps.Keys(d.Results)) {

@@ -33,25 +33,26 @@ func addressOf(heading string) string {
 // ask returns the letter of a queue, or "" if no question has an answer.
 func (s *Summary) ask() string {
 	t := stretchOf(s.points)
-	switch {
-	case s.ShuttingDown:
-		return letterShutDown
-	case s.lacksWorkers():
-		return letterNoWorkers
-	case failuresOf(*s).All(), t.mostFail():
-		return letterFails
-	case s.Stuck:
-		return letterHangs
-	case s.Paused && s.Depth > 0, t.noTokens():
-		return letterNoTokens
-	case t.busy():
-		return letterBusy
-	case t.heldBack():
-		return letterHeldBack
-	case s.PutOff > late.Seconds(), s.retriesAreFar(), t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds()):
-		return letterWaits
-	case t.again() && s.glance.again:
-		return letterAgain
+	failures := failuresOf(*s)
+	for _, question := range []struct {
+		letter string
+		answer bool
+	}{
+		{letterShutDown, s.ShuttingDown},
+		{letterNoWorkers, s.lacksWorkers() && t.hadNone()},
+		{letterFails, failures.All() || t.mostFail()},
+		{letterHangs, s.Stuck},
+		{letterNoTokens, s.Paused && s.Depth > 0 || t.noTokens()},
+		{letterBusy, t.busy()},
+		{letterHeldBack, t.heldBack()},
+		{letterWaits, s.PutOff > late.Seconds() || s.retriesAreFar()},
+		{letterWaits, t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds())},
+		{letterAgain, t.again() && s.glance.again},
+		{letterFails, failures.GivenUp > 0}, // In the last 10 minutes, and nothing tries these items again.
+	} {
+		if question.answer {
+			return question.letter
+		}
 	}
 	return ""
 }
@@ -91,6 +92,11 @@ func stretchOf(points []Point) stretch {
 // always reports whether a condition holds at each point.
 func (t stretch) always(holds func(Point) bool) bool {
 	return len(t.points) > 0 && !slices.ContainsFunc(t.points, func(p Point) bool { return !holds(p) })
+}
+
+// hadNone reports whether there was no worker before either: a worker between Done and Get counts for nothing.
+func (t stretch) hadNone() bool {
+	return len(t.points) == 0 || t.points[len(t.points)-2].Workers == 0
 }
 
 // queued reports whether items wait for a worker for longer than a queue at work has them wait.

@@ -166,6 +166,16 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 			})
 			many(q)
 		}, ""},
+		{"C", config{}, func(t *testing.T, q *queueOf[string]) { // One was given up, and all others succeed.
+			run(t, q, 3, func(_ context.Context, item string) error {
+				if item == "bad" {
+					return workqueue.Permanent(errors.New("gone"))
+				}
+				return workqueue.RequeueAfter(time.Second)
+			})
+			q.Add("good")
+			time.AfterFunc(15*time.Second, func() { q.Add("bad") })
+		}, ""},
 		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // As many succeed.
 			run(t, q, 3, func(_ context.Context, item string) error {
 				if strings.HasSuffix(item, "5") {
@@ -299,6 +309,7 @@ func TestBurstHasNoLetter(t *testing.T) {
 					q.Add(fmt.Sprint(i))
 				}
 			}
+			synctest.Wait()
 			if second%2 == 1 {
 				if letter := report(t, p, "?").Queues[0].Letter; letter != "" && second > 14 { // The first burst could be anything.
 					t.Errorf("after %d s: got the letter %q", second, letter)
@@ -321,6 +332,35 @@ func (q *panickyQueue) Stats() workqueue.QueueStats {
 		panic("no stats")
 	}
 	return q.queueOf.Stats()
+}
+
+// A changingQueue has as many workers as its Stats were called for.
+type changingQueue struct {
+	*queueOf[string]
+	workers []int
+}
+
+func (q *changingQueue) Stats() workqueue.QueueStats {
+	s := workqueue.QueueStats{Depth: 1, Workers: q.workers[0]}
+	q.workers = q.workers[1:]
+	return s
+}
+
+// A worker between two items looked like the end of all workers.
+func TestWorkerBetweenTwoItemsHasNotEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &changingQueue{newQueue[string](t), []int{0, 0, 1, 0, 0}} // The first call is that of Add.
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		const ended = "B. The workers have ended"
+		for n, want := range []string{ended, "", "", ended} {
+			if letter := report(t, p, "?").Queues[0].Letter; letter != want {
+				t.Errorf("request %d: got the letter %q, want %q", n, letter, want)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		q.ShutDown()
+	})
 }
 
 // The letter of the requests before stood beside the error of a queue that panics.

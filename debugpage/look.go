@@ -48,7 +48,7 @@ func (l *look) summarize(s workqueue.QueueStats, ending bool) {
 	d.Pushed, d.Paused, d.Pace = s.Pushed, s.Paused, s.Pace
 	d.Adds, d.Duplicates, d.Done = s.Adds, s.Duplicates, s.WorkDuration.Count
 	d.Retries, d.RateLimited, d.Paced = s.Retries, s.RateLimited, s.Paced.Seconds()
-	d.Results = s.Results
+	d.Results, d.Work = s.Results, s.WorkDuration.Sum
 	d.ByPriority = partsOf(s.ByPriority, strconv.Itoa)
 	d.ByGroup = partsOf(s.ByGroup, l.show.text)
 }

@@ -52,12 +52,13 @@ type Summary struct {
 	Counted bool `json:"counted"`
 	// Pushed is whether the queue does not count although it has a provider: the provider is no
 	// StateProvider.
-	Pushed      bool   `json:"pushed,omitzero"`
-	Adds        uint64 `json:"adds"`
-	Duplicates  uint64 `json:"duplicates"`
-	Done        uint64 `json:"done"`
-	Retries     uint64 `json:"retries"`
-	RateLimited uint64 `json:"rate_limited"`
+	Pushed      bool    `json:"pushed,omitzero"`
+	Adds        uint64  `json:"adds"`
+	Duplicates  uint64  `json:"duplicates"`
+	Done        uint64  `json:"done"`
+	Work        float64 `json:"work_seconds"` // the times from Get to Done of these items, added up
+	Retries     uint64  `json:"retries"`
+	RateLimited uint64  `json:"rate_limited"`
 	// Results counts the items handled by workers of Run, by outcome, and what CountResult was told. Results is nil
 	// until Run or CountResult is called for the queue.
 	Results map[workqueue.Outcome]uint64 `json:"results,omitempty"`
@@ -162,7 +163,9 @@ type Point struct {
 	Done           uint64    `json:"done"`
 	Retries        uint64    `json:"retries"`
 	RateLimited    uint64    `json:"rate_limited"`
+	Work           float64   `json:"work_seconds"`
 	Paced          float64   `json:"paced_seconds"`
 	Succeeded      uint64    `json:"succeeded"` // results of Run that are no failures: succeeded, requeued, deferred and readded
 	Failed         uint64    `json:"failed"`    // results of Run: failed and given_up
+	GivenUp        uint64    `json:"given_up"`  // the given_up of these
 }

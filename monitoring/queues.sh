@@ -30,7 +30,7 @@ function grew(series) { return is(series) - was(series) }
 function mean(sum, count) { return count ? sprintf("%.3g", sum / count) : "-" }
 function letter() {
 	if (!((q, "workers", 1) in value)) return "A" # It was shut down between the readings.
-	if (is("depth") && !is("workers")) return "B"
+	if (is("depth") && !is("workers") && !was("workers")) return "B"
 	if (bad && !good || bad > good && bad > seconds) return "C"
 	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
 	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
@@ -41,6 +41,7 @@ function letter() {
 	}
 	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
 	if (grew("adds_total") > seconds && grew("duplicates_total") >= grew("adds_total")) return "I"
+	if (grew("given_up")) return "C"
 	return "-"
 }
 END {
