@@ -13,11 +13,10 @@ DURATION    := 60s
 CHECKS      := api,licences,builds,proxy
 RACED       := ctrlqueue examples integration otel sharding
 
-# Tests of reliability, tests of the root and packages in internal that run without the race detector only:
-# they have one goroutine, or compile the same program both times. NoGoroutineIsLeft sees less with the detector.
+# Tests of reliability, and of the root, that run without the race detector only: they have one goroutine, or compile
+# the same program both times. NoGoroutineIsLeft sees less with the detector.
 BUBBLES     := HotItemIsPaced|PaceOfAMillion|BoundsOfTheOrder|NoGoroutineIsLeft
 BUILDS      := PageDoesNotKeepMethods
-SERIAL      := agenda|fifo|slab|spread
 
 # The ten minutes that go test gives the tests of a package are not much more than what
 # those of compat/swap take on two cores that have other work.
@@ -60,7 +59,7 @@ $(RACED:%=race-%): race-%:
 	go test -C $* $(FLAGS) -race $$(go list -C $* ./... | grep -vE '/(envtest|realworld)$$')
 
 race-root:
-	go test $(FLAGS) -race -skip '$(BUILDS)' $$(go list ./... | grep -vE '/internal/($(SERIAL))$$')
+	go test $(FLAGS) -race -skip '$(BUILDS)' ./...
 
 race-reliability:
 	go test -C reliability $(FLAGS) -race -skip '$(BUBBLES)' $$(go list -C reliability ./... | grep -v /planted$$)
