@@ -755,8 +755,8 @@ func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 	}
 }
 
-// The log has the numbers of all that is left. An item counts once: an
-// item that fails too late and waits because of a call has failed. Items that wait without a failure are no error.
+// The log has the numbers of all that is left. An item counts once: an item that fails too late and waits because of a
+// call has failed. Items that wait without a failure are no error.
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	drain := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}
 	for _, row := range []struct {

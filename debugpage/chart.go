@@ -170,7 +170,7 @@ func failuresOf(s Summary) failures {
 	return failures{failed, ended, last.GivenUp - before[i].GivenUp, " in " + shortDuration(last.Time.Sub(before[i].Time).Seconds())}
 }
 
-// work names the mean time of the work, of the last half minute and ever.
+// work names the mean time of the work, of the last half minute or the last two requests, and ever.
 func work(s *Summary) string {
 	t := stretchOf(s.points)
 	mean := func(seconds float64, items uint64) string {

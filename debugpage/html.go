@@ -296,7 +296,7 @@ func (w *htmlWriter) numbers(d *Detail) {
 		named(` id="adds"`, "Adds", group(d.Adds))
 		named(``, "Duplicates", group(d.Duplicates))
 		named(` id="done"`, "Done", group(d.Done))
-		named(``, "Work, last 30 s", work(&d.Summary))
+		named(``, "Work", work(&d.Summary))
 		named(` id="retries"`, "Retries", group(d.Retries))
 	}
 	for _, outcome := range slices.Sorted(maps.Keys(d.Results)) {

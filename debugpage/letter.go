@@ -33,22 +33,22 @@ func addressOf(heading string) string {
 // ask returns the letter of a queue, or "" if no question has an answer.
 func (s *Summary) ask() string {
 	t := stretchOf(s.points)
-	failures := failuresOf(*s)
+	recently := failuresOf(*s)
 	for _, question := range []struct {
 		letter string
 		answer bool
 	}{
 		{letterShutDown, s.ShuttingDown},
 		{letterNoWorkers, s.lacksWorkers() && t.hadNone()},
-		{letterFails, failures.All() || t.mostFail()},
+		{letterFails, recently.All() || t.mostFail()},
 		{letterHangs, s.Stuck},
 		{letterNoTokens, s.Paused && s.Depth > 0 || t.noTokens()},
 		{letterBusy, t.busy()},
 		{letterHeldBack, t.heldBack()},
 		{letterWaits, s.PutOff > late.Seconds() || s.retriesAreFar()},
-		{letterWaits, t.onlyWaits() && (s.glance.held || s.NextDue > late.Seconds())},
+		{letterWaits, t.onlyWaits() && (s.glance.retry || s.glance.deferred || s.NextDue > late.Seconds())},
 		{letterAgain, t.again() && s.glance.again},
-		{letterFails, failures.GivenUp > 0}, // In the last 10 minutes, and nothing tries these items again.
+		{letterFails, recently.GivenUp > 0}, // Nothing tries these items again.
 	} {
 		if question.answer {
 			return question.letter
@@ -138,15 +138,15 @@ func (t stretch) mostFail() bool { return 2*t.failed > t.ended && float64(t.fail
 
 // A glance is what the first items of a queue tell.
 type glance struct {
-	putOff time.Duration // for how long Debounce has put off an item, at most
-	next   time.Time     // when the first item is due
-	retry  bool          // an item waits after a failure
-	held   bool          // the same, or an item is deferred
-	again  bool          // most items in flight were in flight at the last glance, and have come again since
+	putOff   time.Duration // for how long Debounce has put off an item, at most
+	next     time.Time     // when the first item is due
+	retry    bool          // an item waits after a failure
+	deferred bool          // an item waits as its handler has said so by DeferFor
+	again    bool          // most items in flight were in flight at the last glance, and have come again since
 }
 
-// A glancer glances at a queue. An item that is put off all the time is always due soon, so the first items that wait
-// are enough.
+// A glancer glances at a queue: one Snapshot of the first items, without a walk. An item that is put off all the time
+// is always due soon, so the first items that wait are enough. The turn of the queue's entry guards the glancer.
 type glancer[T comparable] struct {
 	queue    Queue[T]
 	last     time.Time
@@ -165,9 +165,9 @@ func (g *glancer[T]) glance(now time.Time) glance {
 		case workqueue.WhyDebounce:
 			seen.putOff = max(seen.putOff, info.Age)
 		case workqueue.WhyRetry:
-			seen.retry, seen.held = true, true
+			seen.retry = true
 		case workqueue.WhyDeferred:
-			seen.held = true
+			seen.deferred = true
 		}
 	}
 	if len(s.Waiting) > 0 {

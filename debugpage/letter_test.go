@@ -67,11 +67,7 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 		{"C", config{}, func(t *testing.T, q *queueOf[string]) { // A loop by hand.
 			for range 3 {
 				go func() {
-					for {
-						item, shutdown := q.Get()
-						if shutdown {
-							return
-						}
+					for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
 						q.AddRateLimited(item)
 						q.Done(item)
 					}
@@ -321,20 +317,7 @@ func TestBurstHasNoLetter(t *testing.T) {
 	})
 }
 
-// A panickyQueue panics once panics is true.
-type panickyQueue struct {
-	*queueOf[string]
-	panics bool
-}
-
-func (q *panickyQueue) Stats() workqueue.QueueStats {
-	if q.panics {
-		panic("no stats")
-	}
-	return q.queueOf.Stats()
-}
-
-// A changingQueue has as many workers as its Stats were called for.
+// Each call of Stats of a changingQueue has the next number of workers.
 type changingQueue struct {
 	*queueOf[string]
 	workers []int
@@ -361,6 +344,19 @@ func TestWorkerBetweenTwoItemsHasNotEnded(t *testing.T) {
 		}
 		q.ShutDown()
 	})
+}
+
+// A panickyQueue panics once panics is true.
+type panickyQueue struct {
+	*queueOf[string]
+	panics bool
+}
+
+func (q *panickyQueue) Stats() workqueue.QueueStats {
+	if q.panics {
+		panic("no stats")
+	}
+	return q.queueOf.Stats()
 }
 
 // The letter of the requests before stood beside the error of a queue that panics.

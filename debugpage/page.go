@@ -92,7 +92,7 @@ func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
 		look:   func(l *look) { lookAt(q, l) },
 		keys:   func(w io.Writer) error { return writeKeys(w, q, p.show) },
 	}
-	p.show.protect(func() { e.limiter = q.Stats().Pace.Limiter })
+	p.show.protect(func() { e.limiter = q.Stats().Pace.Limiter }) // Here and once: a queue keeps its Pace.
 	p.add(e, cmp.Or(clean(name), "(no name)"))
 	return func() { p.remove(e) }
 }
@@ -272,9 +272,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	if below := below(r); below != "" && !query.Has("queue") {
-		query.Set("queue", strings.TrimSuffix(below, "/"))
-		up := strings.Repeat("../", strings.Count(below, "/")) // Relative: a proxy may have cut the path.
+	if name := below(r); name != "" && !query.Has("queue") {
+		query.Set("queue", strings.TrimSuffix(name, "/"))
+		up := strings.Repeat("../", strings.Count(name, "/")) // Relative: a proxy may have cut the path.
 		w.Header().Set("Location", "./"+up+"?"+query.Encode())
 		w.WriteHeader(http.StatusSeeOther)
 		return
@@ -312,14 +312,15 @@ func below(r *http.Request) string {
 		return ""
 	}
 	rest, ok := strings.CutPrefix(r.URL.Path, r.Pattern[at:])
-	if !ok {
+	if !ok { // A handler before this one has cut the path.
 		return ""
 	}
 	return rest
 }
 
-// serveKeys writes all keys of a queue, as somebody needs them before a restart. A slow reader holds only the request
-// itself: no lock is held while a key is written, and the reading is not kept.
+// serveKeys writes all keys of a queue, as somebody needs them before a restart. Unlike the page, it writes while it
+// reads, takes no turn and has no end of time: the keys may be more than fit into memory twice. A slow reader holds
+// the request alone, as no lock is held while a key is written.
 func (p *Page) serveKeys(w http.ResponseWriter, name string) {
 	e := p.named(name)
 	if e == nil {

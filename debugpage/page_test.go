@@ -168,6 +168,33 @@ func TestPageNamesWhoSharesThePace(t *testing.T) {
 	})
 }
 
+// The work became far shorter, as it was no work any more, and the page had no word of its time.
+func TestPageShowsTheTimeOfTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
+		})
+		defer q.ShutDown()
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		for _, step := range []struct {
+			work time.Duration
+			want string
+		}{{0, "–, ever –"}, {9 * time.Second, "9 s, ever 9 s"}, {time.Second, "1 s, ever 5 s"}} {
+			if step.work > 0 {
+				time.Sleep(time.Minute)
+				q.Add("a")
+				q.Get()
+				time.Sleep(step.work)
+				q.Done("a")
+			}
+			if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, "<dt>Work</dt><dd>"+step.want+"</dd>") {
+				t.Errorf("the page lacks %q:\n%s", step.want, body)
+			}
+		}
+	})
+}
+
 // The page shows the first items of a queue, and before a restart an operator needs all.
 func TestAllKeysAsText(t *testing.T) {
 	q := newQueue[string](t)

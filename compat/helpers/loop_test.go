@@ -226,7 +226,8 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 }
 
 // The log of a loop and of the two forms of Run, in a program that only knows klog. Each failure has one line,
-// the end of Run has one, and the handler logs to klog. ErrorHandlers that count failures counted none after the change to Run.
+// the end of Run has one, and the handler logs to klog. ErrorHandlers that count failures counted none after the change
+// to Run.
 func TestLinesOfKlog(t *testing.T) {
 	state := klog.CaptureState()
 	defer state.Restore()

@@ -83,7 +83,7 @@ func (p *Pacer) Paused() bool {
 	return limit != rate.Inf && p.limiter.Burst() <= 0 || limit <= 0 && p.limiter.Tokens() < 1
 }
 
-// A Limit is the limit and the burst of a limiter.
+// A Limit is a limiter with its limit and its burst at a moment.
 type Limit struct {
 	Limit   rate.Limit
 	Burst   int
