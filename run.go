@@ -265,11 +265,12 @@ func (r *runner[T]) descend() {
 	// In all other cases the handlers get the caller's context, which costs nothing.
 }
 
-// start starts the workers. All are counted before the first can end: otherwise the count
-// could be 0 before the last has begun, and Run would return too early.
+// start starts the workers, and logs how many: whoever looks for a change in the log finds it there. All are counted
+// before the first can end: otherwise the count could be 0 before the last has begun, and Run would return too early.
 func (r *runner[T]) start() {
 	n := max(1, r.options.Workers)
 	r.workers.Store(int64(n))
+	r.logger.Info("Run has started", "workers", n)
 	for range n {
 		w := &worker[T]{runner: r}
 		go w.work()

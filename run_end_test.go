@@ -865,8 +865,8 @@ func logOfEnd(t *testing.T, options runOptions, items ...string) (log string, er
 }
 
 // The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked. A second Run had
-// shut the queue down for the first.
-func TestRunLogsItsEnd(t *testing.T) {
+// shut the queue down for the first. Nor did the log say that a deploy had begun with fewer workers.
+func TestRunLogsItsStartAndEnd(t *testing.T) {
 	for end, want := range map[workqueue.End]string{
 		workqueue.EndKeep:  `"Run has ended, and the queue stays open" queued=1`,
 		workqueue.EndStop:  `"Run has ended, and the queue is shut down" queued=1 inFlight=0`,
@@ -881,7 +881,7 @@ func TestRunLogsItsEnd(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				s.queue.Add("a")
 				if end == workqueue.EndDrain { // The longer grace drains the queue.
-					for _, options := range []runOptions{{Grace: time.Second, Logger: &logger}, {Grace: time.Minute, Logger: discard()}} {
+					for _, options := range []runOptions{{Grace: time.Second, Logger: &logger, Workers: 3}, {Grace: time.Minute, Logger: discard()}} {
 						options.AtEnd, options.OnStop = end, onStop
 						go workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error {
 							<-ctx.Done()
@@ -892,7 +892,7 @@ func TestRunLogsItsEnd(t *testing.T) {
 				}
 				stop()
 				if end != workqueue.EndDrain {
-					if err := workqueue.Run(ctx, s.queue, replies(), runOptions{AtEnd: end, Logger: &logger, OnStop: onStop}); err != nil {
+					if err := workqueue.Run(ctx, s.queue, replies(), runOptions{AtEnd: end, Logger: &logger, OnStop: onStop, Workers: 3}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -904,6 +904,9 @@ func TestRunLogsItsEnd(t *testing.T) {
 				}
 				if got := log.String(); strings.Count(got, want) != lines || strings.Count(got, "Run has ended") != lines {
 					t.Errorf("logged %q, want %q without an OnStop", got, want)
+				}
+				if got, want := log.String(), `level=INFO msg="Run has started" workers=3`; strings.Count(got, want) != 1 {
+					t.Errorf("logged %q, want %q", got, want)
 				}
 			})
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// This file asks of a queue the questions of docs/operating.md, section "The queue is stuck", in their order.
+// This file asks of a queue the questions of monitoring/README.md, section "Without the page", in their order.
 // An answer is the heading to read there. monitoring/queues.sh asks the same questions of the series, and a test
 // wants the same letter of both.
 const (

@@ -22,7 +22,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/debugpage"
 )
 
-// Page and script answer the questions of docs/operating.md alike, and the links of the page lead to
+// Page and script answer the questions of monitoring/README.md alike, and the links of the page lead to
 // headings of docs/operating.md.
 func TestLetterOfAStuckQueue(t *testing.T) {
 	manual, err := os.ReadFile("../docs/operating.md")

@@ -293,6 +293,7 @@ func TestLinesOfKlog(t *testing.T) {
 		call := `I loop_test.go "Call"` + tt.values + "\n"
 		want := call + tt.failure + "\n" + strings.Repeat(call, calls-1)
 		if name != "loop" {
+			want = `I run.go "Run has started" workers=2` + "\n" + want
 			want += `I run_end.go "Run has ended, and the queue is shut down" queued=0 inFlight=0 failed=0 retries=0 planned=0` + "\n"
 		}
 		if err != nil || got != want || inSlog.String() != "" || counted != tt.counted {
