@@ -1,9 +1,7 @@
 package workqueue_test
 
 import (
-	"fmt"
 	"go/ast"
-	"go/doc"
 	"go/parser"
 	"go/scanner"
 	"go/token"
@@ -24,20 +22,6 @@ import (
 // links and names on all pages.
 
 const repository = "https://github.com/seed16c08ea7/workqueue/blob/main/"
-
-// A suite has the names of all tests, and of the tests that a page has to name.
-type suite struct {
-	names map[string]bool // with "compat." or "wait." before the tests of these packages
-	must  map[string]bool // tests of differences
-	// oneOf has the tests of each file of compat that insists on the behaviour of client-go. The
-	// page has to name one test of each file.
-	oneOf map[string][]string
-}
-
-var (
-	testName = regexp.MustCompile("`((?:(?:compat|adapted|wait)\\.)?(?:Test|Example)\\w+)`")
-	reported = regexp.MustCompile(`_(kubernetes|controllerruntime|tidb)?\d+$|_D\d+$`)
-)
 
 // rowsOf returns the rows of all tables of a page, without their heads.
 func rowsOf(page string) (rows []string) {
@@ -65,101 +49,6 @@ func cellsOf(row string) (cells []string) {
 	return cells
 }
 
-func namesIn(text string) (names []string) {
-	for _, match := range testName.FindAllStringSubmatch(text, -1) {
-		names = append(names, match[1])
-	}
-	return names
-}
-
-// problems returns where a page of differences and the tests disagree.
-func (s suite) problems(page string) (problems []string) {
-	inRow := map[string]bool{}
-	for _, row := range rowsOf(page) {
-		cells := cellsOf(row)
-		named := namesIn(cells[len(cells)-1])
-		if len(named) == 0 {
-			problems = append(problems, fmt.Sprintf("no test in the row %q", row))
-		}
-		for _, name := range named {
-			inRow[name] = true
-			if !s.names[name] {
-				problems = append(problems, "there is no test "+name)
-			}
-		}
-	}
-	for name := range s.must {
-		if !inRow[name] {
-			problems = append(problems, fmt.Sprintf("no row has the test %s", name))
-		}
-	}
-	for file, names := range s.oneOf {
-		if !slices.ContainsFunc(names, func(name string) bool { return inRow[name] }) {
-			problems = append(problems, fmt.Sprintf("no row has a test of %s", file))
-		}
-	}
-	slices.Sort(problems)
-	return problems
-}
-
-func TestDifferencesAreThoseOfTheTests(t *testing.T) {
-	t.Parallel()
-	for _, problem := range parseSuite(t).problems(read(t, "docs/differences.md")) {
-		t.Error(problem)
-	}
-}
-
-// The control of the test above.
-func TestDifferencesThatAreNotThoseOfTheTests(t *testing.T) {
-	s := suite{
-		names: map[string]bool{"TestA": true, "TestB": true, "compat.TestA": true, "compat.TestC": true},
-		must:  map[string]bool{"TestA": true},
-		oneOf: map[string][]string{"compat/c_test.go": {"compat.TestA", "compat.TestC"}},
-	}
-	const head, whole = "| client-go | here | tests |\n|---|---|---|\n", "| x | y | `TestA`, `compat.TestA` |\n"
-	for name, row := range map[string]struct {
-		page string
-		want string
-	}{
-		"nothing":              {head + whole, "[]"},
-		"a missing test":       {head + whole + "| x | y | `TestZ` |\n", "[there is no test TestZ]"},
-		"of another module":    {head + whole + "| x | y | `compat.TestB` |\n", "[there is no test compat.TestB]"},
-		"a row without a test": {head + whole + "| x | y | |\n", "[no test in the row \"| x | y | |\"]"},
-		"a test without a row": {head + "| x | y | `compat.TestC` |\n", "[no row has the test TestA]"},
-		"named in another cell": {head + "| x | `TestA` | `compat.TestC` |\n",
-			"[no row has the test TestA]"},
-		"named outside of the table": {"`TestA`\n\n" + head + "| x | y | `compat.TestC` |\n", "[no row has the test TestA]"},
-		"a file without a row":       {head + "| x | y | `TestA` |\n", "[no row has a test of compat/c_test.go]"},
-	} {
-		if got := fmt.Sprint(s.problems(row.page)); got != row.want {
-			t.Errorf("%s: got %s, want %s", name, got, row.want)
-		}
-	}
-}
-
-// Each test that is named after a report of a bug is in a row of the differences, or in the list of
-// the bugs of other queues. Each test in that list exists.
-func TestReportedBugsAreListed(t *testing.T) {
-	t.Parallel()
-	s := parseSuite(t)
-	list, _, _ := strings.Cut(read(t, "upstream_bugs_test.go"), "\nfunc ")
-	listed := map[string]bool{}
-	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(list, -1) {
-		listed[name] = true
-		if !s.names[name] {
-			t.Errorf("upstream_bugs_test.go: there is no test %s", name)
-		}
-	}
-	for _, name := range namesIn(read(t, "docs/differences.md")) {
-		listed[name] = true
-	}
-	for name := range s.names {
-		if reported.MatchString(name) && !listed[name] {
-			t.Errorf("%s is in no list", name)
-		}
-	}
-}
-
 // readsTexts skips a test under the race detector. A test that reads texts is one goroutine, so the
 // race detector has nothing to find, and takes seconds longer.
 func readsTexts(t *testing.T) {
@@ -167,84 +56,6 @@ func readsTexts(t *testing.T) {
 	if raceEnabled {
 		t.Skip("texts have no races")
 	}
-}
-
-// parseSuite reads the tests once for all tests that ask.
-func parseSuite(t *testing.T) suite {
-	t.Helper()
-	readsTexts(t)
-	if _, err := os.Stat("compat"); err != nil {
-		t.Skip("a module in the cache has no other module in it")
-	}
-	s, err := theSuite()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-var theSuite = sync.OnceValues(func() (suite, error) {
-	s := suite{names: map[string]bool{}, must: map[string]bool{}, oneOf: map[string][]string{}}
-	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat.", "compat/adapted/*/*": "adapted.", "wait/*": "wait."} {
-		files, err := filepath.Glob(dir + "_test.go")
-		if err != nil || len(files) < 3 {
-			return s, fmt.Errorf("%d files in %s, %v", len(files), dir, err)
-		}
-		for _, file := range files {
-			tree, err := parseFile(file)
-			if err != nil {
-				return s, err
-			}
-			s.addFile(file, tree, prefix)
-		}
-	}
-	return s, nil
-})
-
-// addFile adds the tests of a file. A page has to name those of upstream_differences_test.go, and
-// those of compat whose names end in Differences.
-func (s suite) addFile(file string, tree *ast.File, prefix string) {
-	var names []string
-	for _, decl := range tree.Decls {
-		f, ok := decl.(*ast.FuncDecl)
-		if !ok || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Example") {
-			continue
-		}
-		name := prefix + f.Name.Name
-		names = append(names, name)
-		s.names[name] = true
-		if file == "upstream_differences_test.go" || prefix == "compat." && strings.HasSuffix(name, "Differences") {
-			s.must[name] = true
-		}
-	}
-	if len(names) > 0 && insists(tree) {
-		s.oneOf[file] = names
-	}
-}
-
-// insists reports whether a file of compat has a step with another outcome for client-go.
-func insists(tree *ast.File) (found bool) {
-	ast.Inspect(tree, func(n ast.Node) bool {
-		if pair, ok := n.(*ast.KeyValueExpr); ok {
-			key, ok := pair.Key.(*ast.Ident)
-			found = found || ok && key.Name == "upstream"
-		}
-		return true
-	})
-	return found
-}
-
-func parseFile(file string) (*ast.File, error) {
-	return parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
-}
-
-func parse(t *testing.T, file string) *ast.File {
-	t.Helper()
-	tree, err := parseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
 }
 
 // sources returns the files of a package without its tests.
@@ -257,13 +68,29 @@ func sources(t *testing.T, dir string) []string {
 	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
 }
 
+func parseSources(t *testing.T, fset *token.FileSet) (trees []*ast.File) {
+	t.Helper()
+	for _, file := range sources(t, ".") {
+		tree, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees = append(trees, tree)
+	}
+	return trees
+}
+
 // exportedIn returns the exported functions and methods of a package, by file.
 func exportedIn(t *testing.T, dir string) map[string][]*ast.FuncDecl {
 	t.Helper()
 	all := map[string][]*ast.FuncDecl{}
 	for _, file := range sources(t, dir) {
 		all[file] = nil
-		for _, decl := range parse(t, file).Decls {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range tree.Decls {
 			if f, is := decl.(*ast.FuncDecl); is && f.Name.IsExported() {
 				all[file] = append(all[file], f)
 			}
@@ -272,59 +99,41 @@ func exportedIn(t *testing.T, dir string) map[string][]*ast.FuncDecl {
 	return all
 }
 
-// The page says what works above a queue of another make, and each row about what looks wrong has a test.
-func TestSemanticsAboveOtherQueues(t *testing.T) {
+// Each row about a behaviour of client-go that this package does not have names a test, and so does each row about
+// what looks wrong. The tests that show such a difference are all on the page.
+func TestDifferencesHaveTests(t *testing.T) {
 	t.Parallel()
-	page := read(t, "docs/semantics.md")
-	var calls []string
-	for _, call := range aboveBare {
-		says := "works"
-		if strings.HasPrefix(call.want, "panics") {
-			says = call.want
-		}
-		calls = append(calls, call.call+": "+says)
-	}
-	for i, row := range rowsOf(section(page, "Above a queue of another make")) {
-		cells := cellsOf(row)
-		says, _, _ := strings.Cut(cells[2], ",")
-		if got := cells[0] + ": " + says; i >= len(calls) || got != calls[i] {
-			t.Errorf("row %d: the page has %s, and the test %q", i, got, calls)
-		}
-	}
-	for _, row := range rowsOf(section(page, "Looks wrong, but is intended")) {
-		if cells := cellsOf(row); len(namesIn(cells[len(cells)-1])) == 0 {
+	all := treeOf(t)
+	page := all.pages["docs/differences.md"]
+	for _, row := range append(rowsOf(page), rowsOf(section(all.pages["docs/semantics.md"], "Looks wrong, but is intended"))...) {
+		if cells := cellsOf(row); !namedTest.MatchString(cells[len(cells)-1]) {
 			t.Errorf("no test in the row %q", row)
+		}
+	}
+	shown := namedTest.FindAllString(read(t, "upstream_differences_test.go"), -1)
+	for name := range all.tests {
+		if slices.Contains(shown, name) && !strings.Contains(page, name+"`") {
+			t.Errorf("docs/differences.md does not have %s", name)
 		}
 	}
 }
 
-// The table of limiters has each of them.
-func TestChoosingHasEachLimiter(t *testing.T) {
-	t.Parallel()
-	var want, got []string
-	for _, typ := range packageDoc(t).Types {
-		if name := typ.Name; strings.HasPrefix(name, "Typed") && strings.HasSuffix(name, "RateLimiter") && name != "TypedRateLimiter" {
-			want = append(want, name)
+// Tools such as staticcheck look for a paragraph that begins with "Deprecated: ", and miss some
+// deprecated names of client-go.
+func TestDeprecatedNamesAreMarked(t *testing.T) {
+	readsTexts(t)
+	marked := 0
+	for _, tree := range parseSources(t, token.NewFileSet()) {
+		for _, comment := range tree.Comments {
+			if text := comment.Text(); strings.HasPrefix(text, "Deprecated: use ") || strings.Contains(text, "\n\nDeprecated: use ") {
+				marked++
+			} else if strings.Contains(text, "eprecated") {
+				t.Errorf("not marked such that tools see it: %q", text)
+			}
 		}
 	}
-	name := regexp.MustCompile("^\\| `(\\w+)` ")
-	for _, row := range rowsOf(section(read(t, "docs/choosing.md"), "Which limiter")) {
-		if match := name.FindStringSubmatch(row); match != nil {
-			got = append(got, match[1])
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("the page has %q, and the package %q", got, want)
-	}
-	typeOf := regexp.MustCompile(`workqueue\.(\w+)\[`)
-	tested := map[string]bool{}
-	for _, l := range allLimiters[int]() {
-		tested[typeOf.FindStringSubmatch(fmt.Sprintf("%T", l))[1]] = true
-	}
-	if got := slices.Sorted(maps.Keys(tested)); !slices.Equal(got, want) {
-		t.Errorf("allLimiters has %q, and the package %q", got, want)
+	if marked != 32 {
+		t.Errorf("%d names are marked, want 32", marked)
 	}
 }
 
@@ -390,211 +199,6 @@ func TestOperatingHasTheLog(t *testing.T) {
 	}
 }
 
-// packageDoc returns what `go doc -all` prints. The package is read once for all tests, which must
-// not change the result.
-func packageDoc(t *testing.T) *doc.Package {
-	t.Helper()
-	readsTexts(t)
-	thePackage.once.Do(func() {
-		fset := token.NewFileSet()
-		p, err := doc.NewFromFiles(fset, parseSources(t, fset), "github.com/seed16c08ea7/workqueue")
-		if err != nil {
-			t.Fatal(err)
-		}
-		thePackage.doc = p
-	})
-	if thePackage.doc == nil {
-		t.Fatal("the package was not read, see the test that failed first")
-	}
-	return thePackage.doc
-}
-
-var thePackage struct {
-	once sync.Once
-	doc  *doc.Package
-}
-
-func parseSources(t *testing.T, fset *token.FileSet) (trees []*ast.File) {
-	t.Helper()
-	for _, file := range sources(t, ".") {
-		tree, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trees = append(trees, tree)
-	}
-	return trees
-}
-
-// A paragraph is a public text, with the name of what it is about.
-type paragraph struct{ about, text string }
-
-// texts returns all public texts.
-func texts(p *doc.Package) []paragraph {
-	all := []paragraph{{"the package", p.Doc}}
-	values := func(vs []*doc.Value) {
-		for _, v := range vs {
-			all = append(all, paragraph{strings.Join(v.Names, ", "), v.Doc + comments(v.Decl)})
-		}
-	}
-	functions := func(of string, fs []*doc.Func) {
-		for _, f := range fs {
-			all = append(all, paragraph{of + f.Name, f.Doc})
-		}
-	}
-	values(slices.Concat(p.Consts, p.Vars))
-	functions("", p.Funcs)
-	for _, typ := range p.Types {
-		all = append(all, paragraph{typ.Name, typ.Doc + comments(typ.Decl)})
-		values(slices.Concat(typ.Consts, typ.Vars))
-		functions("", typ.Funcs)
-		functions(typ.Name+".", typ.Methods)
-	}
-	return all
-}
-
-// comments returns the comments within a declaration, which has only exported fields and names.
-func comments(decl *ast.GenDecl) string {
-	var b strings.Builder
-	ast.Inspect(decl, func(n ast.Node) bool {
-		if group, ok := n.(*ast.CommentGroup); ok && group != decl.Doc {
-			b.WriteString("\n" + group.Text())
-		}
-		return true
-	})
-	return b.String()
-}
-
-// unexported returns the names of types, functions, methods, fields, variables and constants that
-// nobody outside can know. It leaves out the parameters of public functions, which their
-// documentation names, and names in lower case, which look like other words.
-func unexported(t *testing.T) map[string]bool {
-	names := map[string]bool{}
-	public := map[string]bool{}
-	for _, file := range sources(t, ".") {
-		for _, decl := range parse(t, file).Decls {
-			ast.Inspect(decl, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					names[n.Name.Name] = true
-					if n.Name.IsExported() {
-						for _, fields := range []*ast.FieldList{n.Type.Params, n.Type.Results} {
-							addFields(public, fields)
-						}
-					}
-					return false
-				case *ast.TypeSpec:
-					names[n.Name.Name] = true
-				case *ast.ValueSpec:
-					for _, name := range n.Names {
-						names[name.Name] = true
-					}
-				case *ast.StructType:
-					addFields(names, n.Fields)
-				}
-				return true
-			})
-		}
-	}
-	for name := range names {
-		if ast.IsExported(name) || public[name] || strings.ToLower(name) == name {
-			delete(names, name)
-		}
-	}
-	return names
-}
-
-func addFields(names map[string]bool, fields *ast.FieldList) {
-	if fields == nil {
-		return
-	}
-	for _, field := range fields.List {
-		for _, name := range field.Names {
-			names[name.Name] = true
-		}
-	}
-}
-
-// privacies returns the names in a text that are of no use to its reader: hidden names, and members
-// in lower case of a public type.
-func privacies(text string, hidden, types map[string]bool) (found []string) {
-	for _, word := range regexp.MustCompile(`[A-Za-z_][\w.]*`).FindAllString(text, -1) {
-		word = strings.TrimRight(word, ".")
-		owner, member, dotted := strings.Cut(word, ".")
-		if hidden[word] || dotted && types[owner] && member != "" && !ast.IsExported(member) {
-			found = append(found, word)
-		}
-	}
-	return found
-}
-
-// Readers of the documentation have not read the code.
-func TestPublicTextsNameNothingPrivate(t *testing.T) {
-	t.Parallel()
-	p := packageDoc(t)
-	hidden, types := unexported(t), map[string]bool{}
-	for _, typ := range p.Types {
-		types[typ.Name] = true
-	}
-	for _, text := range texts(p) {
-		for _, word := range privacies(text.text, hidden, types) {
-			t.Errorf("%s: the text names %s", text.about, word)
-		}
-	}
-	const control = "See waitingLoop, and the comment on Typed.wake. Typed.Add and stopCh are known. Typed. It"
-	if got := fmt.Sprint(privacies(control, hidden, types)); got != "[waitingLoop Typed.wake]" {
-		t.Errorf("got %s of the control", got)
-	}
-}
-
-// Tools such as staticcheck look for a paragraph that begins with "Deprecated: ", and miss some
-// deprecated names of client-go.
-func TestDeprecatedNamesAreMarked(t *testing.T) {
-	t.Parallel()
-	marked := 0
-	for _, text := range texts(packageDoc(t)) {
-		if strings.HasPrefix(text.text, "Deprecated: use ") || strings.Contains(text.text, "\n\nDeprecated: use ") {
-			marked++
-		} else if strings.Contains(strings.ToLower(text.text), "deprecated") {
-			t.Errorf("%s is not marked such that tools see it: %q", text.about, text.text)
-		}
-	}
-	if marked != 32 {
-		t.Errorf("%d names are marked, want 32", marked)
-	}
-}
-
-// Our options are structs: no function returns an option, and no constructor exists for one option.
-// The functions of client-go are exempt.
-func TestOptionsAreStructs(t *testing.T) {
-	t.Parallel()
-	clientGo := map[string]bool{
-		"WithChunkSize": true, "NewDelayingQueueWithCustomClock": true, "NewDelayingQueueWithCustomQueue": true,
-		"NewRateLimitingQueueWithDelayingInterface": true, "NewWithMaxWaitRateLimiter": true, "NewTypedWithMaxWaitRateLimiter": true,
-	}
-	seen := 0
-	for _, f := range packageDoc(t).Funcs {
-		checkOptionStyle(t, f.Decl, clientGo, &seen)
-	}
-	for _, typ := range packageDoc(t).Types {
-		for _, f := range typ.Funcs {
-			checkOptionStyle(t, f.Decl, clientGo, &seen)
-		}
-	}
-	if seen < 30 {
-		t.Errorf("looked at %d functions", seen)
-	}
-}
-
-func checkOptionStyle(t *testing.T, f *ast.FuncDecl, exempt map[string]bool, seen *int) {
-	*seen++
-	name := f.Name.Name
-	_, with, is := strings.Cut(name, "With")
-	if is && !exempt[name] && with != "Config" && with != "Options" && with != "Context" {
-		t.Errorf("%s is an option in a style of its own", name)
-	}
-}
-
 // Go on a page stands between ```go and ```, and its lines stand together in a Go file of the tree,
 // which a test of its module compiles. A line "..." leaves lines out. Nobody would check Go that is
 // indented, or between other fences.
@@ -622,25 +226,6 @@ func TestPagesHaveCodeThatCompiles(t *testing.T) {
 	}
 	if blocks < 10 {
 		t.Errorf("found %d blocks of Go", blocks)
-	}
-}
-
-// The control of the test above.
-func TestPagesWithCodeOfNobody(t *testing.T) {
-	sources := []string{dedented("func f() {\n\ta()\n\tb()\n\tc()\n}\n")}
-	for page, want := range map[string]string{
-		"```go\na()\nb()\n```\n":          "[]",
-		"```go\na()\n...\nc()\n```\n":     "[]",
-		"```go\na()\nc()\n```\n":          "[no Go file has the lines that begin with a()]",
-		"```go\nc()\n...\na()\n```\n":     "[no Go file has the lines that begin with c()]",
-		"```\nx := y()\n```\n":            "[not between ```go and ```: x := y()]",
-		"Text.\n\n    if x {\n":           "[not between ```go and ```: if x {]",
-		"```console\n$ echo '{'\n```\n":   "[]",
-		"Text with `x := 1` in a line.\n": "[]",
-	} {
-		if _, got := codeProblems(page, sources); fmt.Sprint(got) != want {
-			t.Errorf("%q: got %q, want %s", page, got, want)
-		}
 	}
 }
 
@@ -764,85 +349,6 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// Each program that uses the library gets the versions of its go.mod at least. So go.mod gives a
-// reason for each version, which names the version, and a higher version needs a new reason. `make
-// minimums` tries the lowest and the newest versions.
-
-// requirement is a line of go.mod that requires a version, after its comments.
-var requirement = regexp.MustCompile(`^(?:require )?(\S+)\s+(v\S+|[\d.]+)(?:\s+//(.*))?$`)
-
-// unreasoned returns the requirements of a go.mod without a reason: a comment on the same line, or
-// directly above, with the version and a colon before the reason.
-func unreasoned(mod string) (found []string) {
-	above := ""
-	for line := range strings.Lines(mod) {
-		line = strings.TrimSpace(line)
-		if comment, is := strings.CutPrefix(line, "//"); is {
-			above += comment
-			continue
-		}
-		if match := requirement.FindStringSubmatch(line); match != nil {
-			version := match[2]
-			_, reason, named := strings.Cut(" "+above+" "+match[3], " "+version+": ")
-			if !named || strings.TrimSpace(reason) == "" {
-				found = append(found, match[1]+" "+version)
-			}
-		}
-		above = ""
-	}
-	return found
-}
-
-// A version that is raised without a new reason fails here.
-func TestRequirementsHaveReasons(t *testing.T) {
-	for _, line := range unreasoned(read(t, "go.mod")) {
-		t.Errorf("go.mod: %s has no reason that names this version: each program that uses the library is lifted to it", line)
-	}
-}
-
-func TestRequirementsAreTold(t *testing.T) {
-	const control = `module m
-
-// 1.25: for x
-go 1.26
-
-// the lowest
-// v1.2.3: for y
-require a/b v1.2.3
-
-require (
-	// v1.2.3: for z
-	c/d v1.2.4
-	e/f v1.0.0
-	g/h v1.0.0 // indirect
-	i/j v1.0.0 // indirect; v1.0.0: by k
-	l/m v1.0.0 // v1.0.0:
-)
-`
-	if got, want := fmt.Sprint(unreasoned(control)), "[go 1.26 c/d v1.2.4 e/f v1.0.0 g/h v1.0.0 l/m v1.0.0]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := len(strings.Split(read(t, "go.mod"), "\n")); got < 15 {
-		t.Errorf("go.mod has %d lines", got)
-	}
-}
-
-// The library is built into every program that imports it, so it requires little.
-func TestRequirementsAreFew(t *testing.T) {
-	want := []string{"github.com/go-logr/logr", "github.com/prometheus/client_golang",
-		"github.com/prometheus/client_model", "golang.org/x/time", "k8s.io/utils"}
-	var got []string
-	for line := range strings.Lines(read(t, "go.mod")) {
-		match := requirement.FindStringSubmatch(strings.TrimSpace(line))
-		if match != nil && match[1] != "go" && !strings.Contains(match[3], "indirect") {
-			got = append(got, match[1])
-		}
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("go.mod requires %q, want %q", got, want)
-	}
 }
 
 // Pages and comments name files, tests and functions, which are often renamed by somebody who looks

@@ -2,8 +2,7 @@ module github.com/seed16c08ea7/workqueue
 
 // What is required here is lifted in every program that uses the library. So each
 // line is the lowest that the code needs, or that all programs have which were
-// looked at, and its reason names the version. A higher one needs a new reason:
-// TestRequirementsHaveReasons compares them.
+// looked at, and its reason names the version. A higher one needs a new reason.
 
 // 1.25: WaitGroup.Go, and testing/synctest in the tests
 go 1.25
