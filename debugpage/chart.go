@@ -67,6 +67,7 @@ func charts(d *Detail) (shown []chart) {
 	}
 	add("Depth", whole, func(p Point) float64 { return float64(p.Depth) })
 	add("In flight", whole, func(p Point) float64 { return float64(p.InFlight) })
+	add("Workers", whole, func(p Point) float64 { return float64(p.Workers) })
 	add("Waiting", whole, func(p Point) float64 { return float64(p.Waiting) })
 	add("Oldest queued", shortDuration, func(p Point) float64 { return p.OldestItem })
 	add("Longest in flight", shortDuration, func(p Point) float64 { return p.LongestRunning })
@@ -78,6 +79,7 @@ func charts(d *Detail) (shown []chart) {
 			}))
 		}
 		rate("Adds", func(p Point) uint64 { return p.Adds })
+		rate("Duplicates", func(p Point) uint64 { return p.Duplicates })
 		rate("Done", func(p Point) uint64 { return p.Done })
 		rate("Retries", func(p Point) uint64 { return p.Retries })
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -186,9 +187,11 @@ func (w *htmlWriter) queues(v *view) {
 		w.put("</td></tr>\n")
 	}
 	w.put("</table></div>\n")
-	w.putIf(slices.ContainsFunc(v.Queues, func(s Summary) bool { return len(s.points) == 1 }), "<p>Load the page again: some answers under See compare two requests.</p>\n")
+	w.putIf(slices.ContainsFunc(v.Queues, func(s Summary) bool { return stretchOf(s.points).isEmpty() }), again)
 	w.putIf(v.QueuesTotal > len(v.Queues), "<p>The first %s are shown.</p>\n", len(v.Queues))
 }
+
+const again markup = "<p>Load the page again: some answers under See compare two requests.</p>\n"
 
 // row begins the row of a table.
 func (w *htmlWriter) row(bad bool) {
@@ -254,6 +257,8 @@ func (w *htmlWriter) queue(v *view) {
 		w.put("<p>See ")
 		w.letter(&d.Summary)
 		w.put(".</p>\n")
+	} else {
+		w.putIf(stretchOf(d.points).isEmpty(), again)
 	}
 	w.numbers(d)
 	w.putIf(d.Paused, `<p class="note">The queue is paused: the limiter of its Pace has a limit or a burst of 0, and hands out nothing.</p>
@@ -326,13 +331,14 @@ func (w *htmlWriter) charts(d *Detail) {
 		w.putIf(c.Line != "", `<polygon points="%s"/><polyline points="%s"/>`, c.Area, c.Line)
 		w.put("</svg></figure>\n")
 	}
-	points := fmt.Sprintf("are %d", len(d.Points))
-	if len(d.Points) == 1 {
-		points = "is 1"
-	}
 	w.put(`</div>
-<p>Each request of this page adds a point. There %s.</p>
-`, points)
+<p>Each request of this page adds a point. `)
+	if n := len(d.Points); n > 1 {
+		w.put("There are %s, from %s to %s UTC.", n, d.Points[0].Time.Format(time.TimeOnly), d.Points[n-1].Time.Format(time.TimeOnly))
+	} else {
+		w.put("There is %s.", n)
+	}
+	w.put("</p>\n")
 }
 
 func (w *htmlWriter) search(d *Detail) {

@@ -63,8 +63,11 @@ func (s *Summary) retriesAreFar() bool { return s.glance.retry && s.NextDue > la
 // stretchTime is how far back an answer looks. A shorter look takes each burst for a stuck queue.
 const stretchTime = 30 * time.Second
 
+// An older request is none to compare with: what has happened since can be over.
+const stretchGap = 2 * time.Minute
+
 // A stretch is the points of the last half minute, or else the last two. An answer about a state must hold at each
-// point. At the first request a stretch is empty, and all its answers are false.
+// point. At the first request, and after stretchGap without one, a stretch is empty, and all its answers are false.
 type stretch struct {
 	points        []Point
 	before, now   Point // the first and the last
@@ -75,7 +78,7 @@ type stretch struct {
 
 func stretchOf(points []Point) stretch {
 	last := len(points) - 1
-	if last < 1 {
+	if last < 1 || points[last].Time.Sub(points[last-1].Time) > stretchGap {
 		return stretch{}
 	}
 	first := last - 1
@@ -89,14 +92,17 @@ func stretchOf(points []Point) stretch {
 	return t
 }
 
+// isEmpty reports whether another request is needed for an answer.
+func (t stretch) isEmpty() bool { return len(t.points) == 0 }
+
 // always reports whether a condition holds at each point.
 func (t stretch) always(holds func(Point) bool) bool {
-	return len(t.points) > 0 && !slices.ContainsFunc(t.points, func(p Point) bool { return !holds(p) })
+	return !t.isEmpty() && !slices.ContainsFunc(t.points, func(p Point) bool { return !holds(p) })
 }
 
 // hadNone reports whether there was no worker before either: a worker between Done and Get counts for nothing.
 func (t stretch) hadNone() bool {
-	return len(t.points) == 0 || t.points[len(t.points)-2].Workers == 0
+	return t.isEmpty() || t.points[len(t.points)-2].Workers == 0
 }
 
 // queued reports whether items wait for a worker for longer than a queue at work has them wait.

@@ -346,6 +346,40 @@ func TestWorkerBetweenTwoItemsHasNotEnded(t *testing.T) {
 	})
 }
 
+// A busyQueue has a worker that is busy, and an item that has waited since a time.
+type busyQueue struct {
+	*queueOf[string]
+	since time.Time
+}
+
+func (q busyQueue) Stats() workqueue.QueueStats {
+	return workqueue.QueueStats{Depth: 1, Workers: 1, InFlight: 1, OldestItem: time.Since(q.since)}
+}
+
+// A request in an incident was compared with one of minutes before: the page gave the letter of an outage that was over.
+func TestOldRequestIsNotComparedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := busyQueue{newQueue[string](t), time.Now()}
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		for _, pause := range []time.Duration{time.Hour, 10 * time.Second, 3 * time.Minute, 10 * time.Second} {
+			time.Sleep(pause)
+			want := ""
+			if pause == 10*time.Second {
+				want = "F. All workers are busy"
+			}
+			letter := report(t, p, "?").Queues[0].Letter
+			for _, query := range []string{"?", "?queue=q"} {
+				again := strings.Contains(get(t, p, query).Body.String(), "Load the page again")
+				if letter != want || again != (want == "") {
+					t.Errorf("after %v: got the letter %q, want %q, and %s asks for another request: %v", pause, letter, want, query, again)
+				}
+			}
+		}
+		q.ShutDown()
+	})
+}
+
 // A panickyQueue panics once panics is true.
 type panickyQueue struct {
 	*queueOf[string]

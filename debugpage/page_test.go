@@ -511,8 +511,12 @@ func TestPointsAreTakenByRequests(t *testing.T) {
 		if len(points) != 120 || points[119].Depth != 150 || points[0].Depth != 32 {
 			t.Errorf("got %d points, %+v to %+v", len(points), points[0], points[len(points)-1])
 		}
-		if body := get(t, p, "?queue=q").Body.String(); strings.Count(body, "<polyline") != 5 {
+		body := get(t, p, "?queue=q").Body.String()
+		if strings.Count(body, "<polyline") != 6 {
 			t.Error("not all charts have a line")
+		}
+		if want := "There are 120, from 00:00:31 to 00:02:30 UTC."; !strings.Contains(body, want) {
+			t.Errorf("the page does not have %q", want)
 		}
 	})
 }
