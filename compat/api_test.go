@@ -3,6 +3,7 @@ package compat_test
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 	"maps"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -22,50 +24,71 @@ const (
 	ourWaitPath = ourPath + "/wait"
 )
 
-// TestAPI is the proof behind "change the import path, and your code compiles":
-// whatever client-go exports must be here, in the same form. Code that is handed
-// to a package whose signatures name client-go's types is another matter, see
-// assign_test.go.
+// TestAPI is the proof behind "change the import path, and your code compiles": apidiff finds
+// no name of client-go that is absent here or has another form. For code that is handed
+// to a package whose signatures name client-go's types, see assign_test.go.
 func TestAPI(t *testing.T) {
 	theirs, ours := loadAPIs(t)
-	missed, added := compareAPI(theirs, ours)
-	for _, line := range incomparable {
-		if !slices.Contains(missed, line) {
-			t.Errorf("no longer true: %s", line)
-		}
-	}
-	for _, line := range missed {
-		if !slices.Contains(incomparable, line) {
-			t.Error(line)
-		}
-	}
-	for _, line := range added {
-		t.Log("added: " + line)
+	broken, _ := compareAPI(theirs, ours)
+	if !slices.Equal(broken, incomparable) {
+		t.Errorf("a program on client-go breaks here by:\n\t%s\nwant:\n\t%s", strings.Join(broken, "\n\t"), strings.Join(incomparable, "\n\t"))
 	}
 }
 
-// incomparable are the types that have an Order, and so functions. A config is passed to a
-// constructor; we know of no program that compares two of them.
+// incomparable are the types with an Order, and so with functions. A config is passed to a
+// constructor; we know of no program that compares two configs. The lines also show that apidiff
+// compares.
 var incomparable = []string{
-	"TypedDelayingQueueConfig: values can be compared with ==, ours cannot",
-	"TypedQueueConfig: values can be compared with ==, ours cannot",
-	"TypedRateLimitingQueueConfig: values can be compared with ==, ours cannot",
+	"TypedDelayingQueueConfig: old is comparable, new is not",
+	"TypedQueueConfig: old is comparable, new is not",
+	"TypedRateLimitingQueueConfig: old is comparable, new is not",
 }
 
-// TestWaitAPI holds our package wait against apimachinery's: the names that the package
-// comment lists as absent are all that ours lacks, ours adds nothing, and each of the other
-// names is the same, deprecated or not.
+// compareAPI returns the changes that break a program when it is built on ours, and the additions of ours.
+func compareAPI(theirs, ours *types.Package) (broken, added []string) {
+	for _, change := range apidiff.Changes(theirs, ours).Changes {
+		if change.Compatible {
+			added = append(added, change.Message)
+		} else {
+			broken = append(broken, change.Message)
+		}
+	}
+	return append(broken, otherTypeParams(theirs, ours)...), added
+}
+
+// otherTypeParams compares the type parameters of functions, which apidiff leaves out.
+func otherTypeParams(theirs, ours *types.Package) (differ []string) {
+	written := func(o types.Object) (constraints string) {
+		f, ok := o.(*types.Func)
+		if !ok {
+			return ""
+		}
+		for p := range f.Signature().TypeParams().TypeParams() {
+			constraints += p.Constraint().String() + " "
+		}
+		return constraints
+	}
+	for _, name := range theirs.Scope().Names() {
+		want, got := written(theirs.Scope().Lookup(name)), written(ours.Scope().Lookup(name))
+		if token.IsExported(name) && want != got {
+			differ = append(differ, fmt.Sprintf("%s: type parameters changed from %s to %s", name, want, got))
+		}
+	}
+	return differ
+}
+
+// TestWaitAPI holds our package wait against apimachinery's: ours lacks the names that the package comment
+// lists as absent and no other name, adds no name, and the other names are the same, deprecated or not.
 func TestWaitAPI(t *testing.T) {
 	theirs, ours := loadPair(t, waitPath, ourWaitPath, "Backoff")
-	missed, added := compareAPI(theirs.Types, ours.Types)
+	broken, added := compareAPI(theirs.Types, ours.Types)
+	var want []string
 	for _, name := range listedAsAbsent(t, ours) {
-		n := len(missed)
-		if missed = withoutPrefix(missed, name+": missing "); len(missed) != n-1 {
-			t.Errorf("%s is listed as absent, and is not", name)
-		}
+		want = append(want, name+": removed")
 	}
-	for _, line := range slices.Concat(missed, added) {
-		t.Error(line)
+	slices.Sort(want)
+	if !slices.Equal(broken, want) || len(added) > 0 {
+		t.Errorf("got %q, and added %q, want %q and none", broken, added, want)
 	}
 	for _, name := range ours.Types.Scope().Names() {
 		if want, got := isDeprecated(theirs, name), isDeprecated(ours, name); want != got {
@@ -126,13 +149,13 @@ func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *pack
 	return theirs, ours
 }
 
-// compared are the packages that the tests compare, with their comments.
+// compared are the packages to compare, with their comments.
 var compared = sync.OnceValues(func() (map[string]*packages.Package, error) {
 	return load(packages.NeedSyntax, theirPath, ourPath, waitPath, ourWaitPath)
 })
 
-// load loads packages in one call, so that what they all import (clock, rate, logr) is one set of
-// types rather than look-alikes.
+// load loads packages in one call, so that their common imports (clock, rate, logr) are the same
+// types and not look-alikes.
 func load(more packages.LoadMode, paths ...string) (map[string]*packages.Package, error) {
 	found, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | more, BuildFlags: buildFlags(),
@@ -153,8 +176,8 @@ func load(more packages.LoadMode, paths ...string) (map[string]*packages.Package
 	return all, nil
 }
 
-// buildFlags lets the go command use what it has compiled for this test: with the race detector, the
-// packages would be compiled once more without.
+// buildFlags lets the go command use the packages of this test. Otherwise a test with the race
+// detector would compile the packages once more, without the detector.
 func buildFlags() []string {
 	info, _ := debug.ReadBuildInfo()
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {

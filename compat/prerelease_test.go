@@ -17,11 +17,11 @@ import (
 	"testing"
 )
 
-// preReleaseAdds is what the pre-release exports beyond the client-go of our go.mod. We have
-// all of it.
-var preReleaseAdds = []string{"field TypedRateLimitingQueueConfig.Logger"}
+// preReleaseAdds are the names of the pre-release beyond the client-go of our go.mod. We have
+// all of them.
+var preReleaseAdds = []string{"TypedRateLimitingQueueConfig.Logger: added"}
 
-// TestAPIOfThePreRelease is TestAPI with the newest pre-release that swap names. The go command
+// TestAPIOfThePreRelease is TestAPI with the newest pre-release in swap. The go command
 // may be older than the pre-release asks for, so nothing is built: the test reads the source of
 // the package, and takes the imports of today's client-go for its imports.
 func TestAPIOfThePreRelease(t *testing.T) {
