@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +30,7 @@ func allReleases(dir, swap, library string) error {
 }
 
 // release builds a program with every exported name of a client-go release, first under
-// swap try and then after swap write.
+// swap try and then after swap write. An undo brings its go.mod and go.sum back.
 func release(dir, version, library string, swap func(args ...string) error) error {
 	defer os.RemoveAll(dir)
 	uses, err := usesOf(dir, version)
@@ -42,6 +44,10 @@ func release(dir, version, library string, swap func(args ...string) error) erro
 	if _, err := run(dir, "go", "mod", "tidy"); err != nil {
 		return err
 	}
+	before, err := files(dir)
+	if err != nil {
+		return err
+	}
 	for _, args := range [][]string{
 		{"try", "-library", library, "--", "go", "build", "-o", os.DevNull, "."}, {"write", "-library", library, "-force"}, {"check"},
 	} {
@@ -52,8 +58,31 @@ func release(dir, version, library string, swap func(args ...string) error) erro
 	if _, err := run(dir, "go", "build", "-o", os.DevNull, "."); err != nil {
 		return err
 	}
-	fmt.Printf("client-go %s: a program with all %d names builds\n", version, len(uses))
+	if err := swap("undo", "-force"); err != nil {
+		return err
+	}
+	after, err := files(dir)
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(before, after) {
+		return fmt.Errorf("an undo leaves the files\n%q\nand before were\n%q", after, before)
+	}
+	fmt.Printf("client-go %s: a program with all %d names builds, and an undo gives all %d files back\n", version, len(uses), len(before))
 	return nil
+}
+
+// files returns the texts of the files below a directory.
+func files(dir string) (map[string]string, error) {
+	texts, tree := map[string]string{}, os.DirFS(dir)
+	return texts, fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(tree, path)
+		texts[path] = string(text)
+		return err
+	})
 }
 
 // usesOf writes the go.mod of the program, and returns the declarations for its main.go.
