@@ -54,45 +54,33 @@ func TestUpgradeOfTheLibrary(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
-// After an upgrade of client-go, a tidy drops the library, and adds a line to go.mod for each
-// module that the library has raised without a line. An undo removes these lines too.
-func TestUndoOfWhatTheLibraryRaised(t *testing.T) {
-	files := direct("v0.29.9")
-	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
-	never, p := newProgram(t, files), newProgram(t, files)
-	p.must(world.swap, "write")
-	for _, p := range []*program{never, p} {
-		p.must("go", "get", clientGo+"@v0.30.9")
-		p.must("go", "mod", "tidy")
-	}
-	if raised := p.requirements()["github.com/stretchr/testify"]; raised == "" || raised == "v1.8.4" {
-		t.Errorf("nothing is raised: testify is %q", raised)
-	}
-	p.commit()
-	p.must(world.swap, "write")
-	p.must(world.swap, "check")
-	p.must(world.swap, "undo")
-	p.as(never)
-}
-
 // An upgrade of client-go may need a new module, and may need a module again that a write has
-// removed. Both have their place in go.mod.
-func TestUndoOfWhatTheWriteRemoved(t *testing.T) {
+// removed. A tidy after the upgrade drops the library, and adds a line to go.mod for each module that the
+// library has raised without a line. An undo leaves what the upgrade alone would.
+func TestUndoOfWhatTheLibraryRaisedOrRemoved(t *testing.T) {
 	files := direct("v0.29.9")
 	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
-	never, p := newProgram(t, files), newProgram(t, files)
-	if out := p.must(world.swap, "write"); !strings.Contains(out, "swap: removed google.golang.org/appengine ") {
-		t.Errorf("nothing is removed: %s", out)
+	for _, tidy := range []bool{true, false} {
+		never, p := newProgram(t, files), newProgram(t, files)
+		if out := p.must(world.swap, "write"); !strings.Contains(out, "swap: removed google.golang.org/appengine ") {
+			t.Errorf("nothing is removed: %s", out)
+		}
+		for _, p := range []*program{never, p} {
+			p.must("go", "get", clientGo+"@v0.30.9")
+		}
+		never.must("go", "mod", "tidy")
+		if tidy {
+			p.must("go", "mod", "tidy")
+			if raised := p.requirements()["github.com/stretchr/testify"]; raised == "" || raised == "v1.8.4" {
+				t.Errorf("nothing is raised: testify is %q", raised)
+			}
+		}
+		p.commit()
+		p.must(world.swap, "write")
+		p.must(world.swap, "check")
+		p.must(world.swap, "undo")
+		p.as(never)
 	}
-	for _, p := range []*program{never, p} {
-		p.must("go", "get", clientGo+"@v0.30.9")
-	}
-	never.must("go", "mod", "tidy")
-	p.commit()
-	p.must(world.swap, "write")
-	p.must(world.swap, "check")
-	p.must(world.swap, "undo")
-	p.as(never)
 }
 
 // as compares the trees of two programs.
@@ -114,7 +102,7 @@ func TestUndoAfterChanges(t *testing.T) {
 	files["go.mod"] = strings.Replace(files["go.mod"], "go 1.25", "go 1.22", 1)
 	never, p := newProgram(t, files), newProgram(t, files)
 	p.must(world.swap, "write")
-	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); strings.Contains(string(mod), "20250604170112") || !strings.Contains(string(mod), "go 1.25") {
+	if mod := p.text("go.mod"); strings.Contains(mod, "20250604170112") || !strings.Contains(mod, "go 1.25") {
 		t.Errorf("the swap has lifted nothing:\n%s", mod)
 	}
 	for _, p := range []*program{never, p} {
@@ -138,43 +126,44 @@ func TestUndoKeepsWhatIsImported(t *testing.T) {
 	}
 }
 
-// If go.mod replaces client-go by a fork, the fork is copied: a version, or a directory of the
-// program.
+// If go.mod replaces client-go by a fork, for all versions or for a single version, the fork is copied. An
+// undo after other changes leaves the replace.
 func TestForks(t *testing.T) {
-	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" => example.com/fork v0.36.7\n"))
-	p.trial()
-	p.cycle()
-	p.must(world.swap, "write")
-	if _, err := os.Stat(filepath.Join(p.dir, "third_party/client-go/forked/forked.go")); err != nil {
-		t.Error(err)
+	for _, replaced := range []string{clientGo, clientGo + " v0.36.0"} {
+		replace := "replace " + replaced + " => example.com/fork v0.36.7"
+		p := newProgram(t, mainFiles("v0.36.0", "\n"+replace+"\n"))
+		p.trial()
+		p.cycle()
+		p.must(world.swap, "write")
+		if !strings.Contains(p.text("third_party/client-go/forked/forked.go"), "package forked") {
+			t.Error("the fork is not copied")
+		}
+		p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
+		p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
+		p.must("go", "mod", "tidy")
+		p.must(world.swap, "undo")
+		if mod := p.text("go.mod"); !strings.Contains(mod, replace) {
+			t.Errorf("the fork is lost:\n%s", mod)
+		}
+		if replaced != clientGo {
+			continue // The swap has its replace in the place of this one.
+		}
+		p.commit()
+		p.must(world.swap, "write")
+		p.edit("example.com/fork v0.36.7", "example.com/fork v0.36.8")
+		p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "check")
 	}
-	p.edit("example.com/fork v0.36.7", "example.com/fork v0.36.8")
-	p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "check")
 }
 
 // edit changes a text in go.mod. `go mod edit` would drop the replace of one version together with
 // the replace of all versions.
 func (p *program) edit(old, new string) {
 	p.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, "go.mod"))
-	if err != nil || !strings.Contains(string(text), old) {
-		p.Fatalf("go.mod has no %s: %v", old, err)
+	text := p.text("go.mod")
+	if !strings.Contains(text, old) {
+		p.Fatalf("go.mod has no %s", old)
 	}
-	p.files(map[string]string{"go.mod": strings.ReplaceAll(string(text), old, new)})
-}
-
-func TestForkOfOneVersion(t *testing.T) {
-	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" v0.36.0 => example.com/fork v0.36.7\n"))
-	p.trial()
-	p.cycle()
-	p.must(world.swap, "write")
-	p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
-	p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
-	p.must("go", "mod", "tidy")
-	p.must(world.swap, "undo")
-	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); !strings.Contains(string(mod), "replace "+clientGo+" v0.36.0 => example.com/fork v0.36.7") {
-		t.Errorf("the fork is lost:\n%s", mod)
-	}
+	p.files(map[string]string{"go.mod": strings.ReplaceAll(text, old, new)})
 }
 
 func TestForkInTheTree(t *testing.T) {
@@ -238,9 +227,7 @@ func TestEditedCopy(t *testing.T) {
 	same(t, "refused", edited, tree(t, p.top))
 	p.must(world.swap, "write", "-force")
 	p.must(world.swap, "check")
-	if err := os.RemoveAll(filepath.Join(p.dir, "third_party")); err != nil {
-		t.Fatal(err)
-	}
+	p.remove("third_party")
 	p.fails("not swapped", "check")
 	p.commit()
 	p.must(world.swap, "write")
@@ -324,11 +311,8 @@ import (
 
 // requirements returns the versions of go.mod, and the go line.
 func (p *program) requirements() map[string]string {
-	text, err := os.ReadFile(filepath.Join(p.dir, "go.mod"))
-	if err != nil {
-		p.Fatal(err)
-	}
-	return requirementsIn(string(text))
+	p.Helper()
+	return requirementsIn(p.text("go.mod"))
 }
 
 func requirementsIn(mod string) map[string]string {

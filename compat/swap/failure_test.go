@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// failingGo is the go command of a test that a failure is put into: this very program
+// failingGo is the go command of a test with a failure: this very program
 // under the name of go. The call with the given number fails, or kills swap first, if
-// the number has a k before it. All others are passed on.
+// the number has a k before it. All other calls are passed on.
 func failingGo(at string) {
 	log := os.Getenv("SWAP_TEST_CALLS")
 	calls, _ := os.ReadFile(log)
@@ -48,7 +48,7 @@ func failingGo(at string) {
 	os.Exit(0)
 }
 
-// halfVendored leaves what a `go mod vendor` leaves that is killed: first go removes the folder,
+// halfVendored leaves the rest of a killed `go mod vendor`: first go removes the folder,
 // and go writes modules.txt last.
 func halfVendored(half string) {
 	if err := os.RemoveAll("vendor"); err != nil {
@@ -93,8 +93,8 @@ func (p *program) sabotage(at string, args ...string) (out string, code, calls i
 	return out, code, strings.Count(string(log), "\n")
 }
 
-// vendored is a program whose swapped copy is in the cache: what calls of go are counted
-// in one call of swap, the next makes too.
+// vendored is a program whose swapped copy is in the cache: each call of swap makes the same
+// calls of go.
 func vendored(t *testing.T) *program {
 	t.Helper()
 	p := newProgram(t, mainFiles("v0.36.0", ""))
@@ -117,8 +117,8 @@ func points(calls int) (at []int) {
 	return at
 }
 
-// Whenever a write is killed, git shows what the write has left, and brings back what was
-// there. There is nothing else that the write leaves.
+// Whenever a write is killed, git shows the changes of the write, and brings the old files
+// back. The write leaves nothing else.
 func TestKilledWrite(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
@@ -144,7 +144,7 @@ func TestKilledWrite(t *testing.T) {
 	}
 }
 
-// What somebody commits after a killed write stays.
+// A commit after a killed write stays.
 func TestRequirementAfterKilledWrite(t *testing.T) {
 	p := vendored(t)
 	_, _, calls := p.sabotage("0", "write")
@@ -163,7 +163,7 @@ func TestRequirementAfterKilledWrite(t *testing.T) {
 	}
 }
 
-// An undo that was killed is finished by another.
+// Another undo finishes an undo that was killed.
 func TestKilledUndo(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
@@ -208,7 +208,7 @@ func TestUndoKilledWhileItRemovedTheCopy(t *testing.T) {
 	for _, kept := range []int{0, 5} {
 		p.must(world.swap, "write")
 		p.commit()
-		p.sabotage("half none", "undo") // It has the copy, and would remove the copy next.
+		p.sabotage("half none", "undo") // The next step would remove the copy.
 		for _, path := range slices.Sorted(maps.Keys(tree(t, copied)))[kept:] {
 			if filepath.Base(path) == "swap.json" {
 				continue
@@ -253,7 +253,7 @@ func TestUndoKnowsTheCopyOfAKilledWrite(t *testing.T) {
 	}
 }
 
-// When a call of go fails, the tree is as it was, or swap says what brings it back.
+// When a call of go fails, the tree is as before, or swap prints the command that brings the tree back.
 func TestFailedWrite(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)

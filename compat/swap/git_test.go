@@ -10,26 +10,17 @@ import (
 	"testing"
 )
 
-// What a write prints can be copied to the shell, also in a directory below go.mod.
+// The output of a write can be copied to the shell, also in a directory below go.mod.
 func TestPrintedCommandsOfSubdirectory(t *testing.T) {
 	files := mainFiles("v0.36.0", "")
 	files["sub/deep/deep.go"] = "package deep\n"
 	p := newProgram(t, files)
 	before := tree(t, p.top)
 	p.dir = filepath.Join(p.top, "sub", "deep")
-	printed := func(out, before string) string {
-		t.Helper()
-		_, command, found := strings.Cut(out, before)
-		command, _, _ = strings.Cut(command, "\n")
-		if !found {
-			t.Fatalf("got %s", out)
-		}
-		return command
-	}
 	out := p.must(world.swap, "write")
-	p.must("sh", "-c", printed(out, "commit the write: "))
+	p.must("sh", "-c", p.printed(out, "commit the write: "))
 	p.must("git", "reset", "--quiet")
-	p.must("sh", "-c", printed(out, "before the commit: "))
+	p.must("sh", "-c", p.printed(out, "before the commit: "))
 	same(t, "taken back", before, tree(t, p.top))
 }
 
@@ -37,9 +28,7 @@ func TestPrintedCommandsOfSubdirectory(t *testing.T) {
 func TestNoGit(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	before := tree(t, p.top)
-	if err := os.RemoveAll(filepath.Join(p.dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	p.remove(".git")
 	p.fails("not a git repository", "write")
 	p.must("git", "init", "--quiet")
 	p.files(map[string]string{".git/info/exclude": "*\n"})
@@ -52,7 +41,7 @@ func TestNoGit(t *testing.T) {
 }
 
 // After a checkout the copy is left, which git does not know. An undo removes it, and a
-// write says what to do.
+// write prints the remedy.
 func TestCheckOutLeavesTheCopy(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
@@ -74,19 +63,7 @@ func TestCheckOutLeavesTheCopy(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
-// A commit is taken back by a revert.
-func TestRevert(t *testing.T) {
-	p := vendored(t)
-	before := tree(t, p.top)
-	p.must(world.swap, "write")
-	p.commit()
-	p.must("git", "revert", "--no-edit", "HEAD")
-	same(t, "reverted", before, tree(t, p.top))
-	p.must(world.swap, "write")
-	p.must(world.swap, "check")
-}
-
-// Swap removes the copy, and nothing beside it.
+// Swap removes only the copy.
 func TestThirdPartyIsTheUsers(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	third := filepath.Join(p.dir, "third_party")
@@ -113,16 +90,14 @@ func TestThirdPartyIsTheUsers(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
-// Two modules may share a copy by a link. An undo of one does not remove the copy of the other.
+// Two modules may share a copy by a link. An undo in the second module does not remove the copy.
 func TestUndoDoesNotRemoveTheCopyBehindALink(t *testing.T) {
 	a, b := newProgram(t, mainFiles("v0.36.0", "")), newProgram(t, mainFiles("v0.36.0", ""))
 	for _, p := range []*program{a, b} {
 		p.must(world.swap, "write")
 	}
 	link := filepath.Join(b.dir, "third_party", "client-go")
-	if err := os.RemoveAll(link); err != nil {
-		t.Fatal(err)
-	}
+	b.remove("third_party/client-go")
 	if err := os.Symlink(filepath.Join(a.dir, "third_party", "client-go"), link); err != nil {
 		t.Skip(err)
 	}
@@ -136,7 +111,7 @@ func TestUndoDoesNotRemoveTheCopyBehindALink(t *testing.T) {
 	}
 }
 
-// Of four writes at once, the program is swapped by one, and the undo takes it back.
+// Of four writes at once, a single write swaps the program, and the undo takes the write back.
 func TestFourWritesAtOnce(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	before := tree(t, p.top)
@@ -159,14 +134,8 @@ func TestFourWritesAtOnce(t *testing.T) {
 func TestVendorOfTheUsers(t *testing.T) {
 	p := vendored(t)
 	patched := "vendor/" + dependency + "/dep.go"
-	text, err := os.ReadFile(filepath.Join(p.dir, patched))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.files(map[string]string{patched: string(text) + "\n// Patched.\n"})
-	if err := os.Remove(filepath.Join(p.dir, "vendor", clientGo, "LICENSE")); err != nil {
-		t.Fatal(err)
-	}
+	p.files(map[string]string{patched: p.text(patched) + "\n// Patched.\n"})
+	p.remove("vendor/" + clientGo + "/LICENSE")
 	p.commit()
 	before := tree(t, p.top)
 	p.fails("\n"+dependency+"/dep.go\n"+clientGo+"/LICENSE", "write")
@@ -177,7 +146,7 @@ func TestVendorOfTheUsers(t *testing.T) {
 	same(t, "checked out", before, tree(t, p.top))
 }
 
-// A .gitignore may hide files of the copy, or all of it. What a write prints removes them too, and
+// A .gitignore may hide files of the copy, or all of it. The commands of the output remove them too, and
 // makes a vendor folder that git does not know.
 func TestWayBackWithIgnoredFiles(t *testing.T) {
 	for _, ignored := range []string{"tools/\n", "third_party/\n", "vendor/\nthird_party/\n"} {
@@ -187,11 +156,8 @@ func TestWayBackWithIgnoredFiles(t *testing.T) {
 		p.must("go", "mod", "vendor")
 		p.commit()
 		before := tree(t, p.top)
-		out := p.must(world.swap, "write")
-		_, command, _ := strings.Cut(out, "take the write back before the commit: ")
-		command, _, _ = strings.Cut(command, "\n")
-		p.must("sh", "-c", command)
-		same(t, fmt.Sprintf("%q is ignored, and taken back by %s", ignored, command), before, tree(t, p.top))
+		p.must("sh", "-c", p.printed(p.must(world.swap, "write"), "take the write back before the commit: "))
+		same(t, fmt.Sprintf("%q is ignored, and taken back", ignored), before, tree(t, p.top))
 	}
 }
 
@@ -199,19 +165,14 @@ func TestWayBackWithIgnoredFiles(t *testing.T) {
 func TestEndsOfLinesComeBack(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(p.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.files(map[string]string{name: strings.ReplaceAll(string(text), "\n", "\r\n")})
+		p.files(map[string]string{name: strings.ReplaceAll(p.text(name), "\n", "\r\n")})
 	}
 	p.commit()
 	p.cycle()
 	p.must(world.swap, "write")
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(p.dir, name))
-		if err != nil || strings.Count(string(text), "\n") != strings.Count(string(text), "\r\n") {
-			t.Errorf("swapped: %s has lines with other ends: %q, %v", name, text, err)
+		if text := p.text(name); strings.Count(text, "\n") != strings.Count(text, "\r\n") {
+			t.Errorf("swapped: %s has lines with other ends: %q", name, text)
 		}
 	}
 }

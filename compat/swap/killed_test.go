@@ -7,18 +7,14 @@ import (
 	"testing"
 )
 
-// A call may be killed between any two of its changes. Most tests here make what such a call leaves.
+// A call may be killed between any two of its changes. Most tests here make the rest of a killed call.
 
-// unfinished adds to the notes what a call has noted before its first change. Only a call that ends
-// takes it out again.
+// unfinished adds the entry to the notes that a call makes before its first change. The end of the
+// call removes the entry.
 func (p *program) unfinished() {
 	p.Helper()
 	const notes = "third_party/client-go/swap.json"
-	text, err := os.ReadFile(filepath.Join(p.dir, notes))
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.files(map[string]string{notes: strings.Replace(string(text), "{\n", "{\n\t\"Vendor\": \"none\",\n", 1)})
+	p.files(map[string]string{notes: strings.Replace(p.text(notes), "{\n", "{\n\t\"Vendor\": \"none\",\n", 1)})
 	p.fails("did not come to its end: run swap undo", "check")
 }
 

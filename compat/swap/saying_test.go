@@ -18,7 +18,7 @@ func direct(version string) map[string]string {
 	return files
 }
 
-// A commit of client-go has no number that says anything. Its exported names decide.
+// The pseudo-version of a commit says nothing. Its exported names decide.
 func TestPseudoVersion(t *testing.T) {
 	p := newProgram(t, direct("v0.0.0-20260102030405-abcdefabcdef"))
 	p.trial()
@@ -30,7 +30,7 @@ func TestPseudoVersion(t *testing.T) {
 	p.fails("exports names that ours lacks: func More", "write")
 }
 
-// Of a pre-release swap says how much it knows.
+// For a pre-release swap says how much is known.
 func TestPreRelease(t *testing.T) {
 	p := newProgram(t, direct("v0.38.0-alpha.2"))
 	p.trial()
@@ -54,7 +54,7 @@ func TestTrialWithAModuleThatIsGone(t *testing.T) {
 	p.trial()
 }
 
-// A trial says what it builds, and at the end whether a build has used the queue: a script
+// A trial says which queue is built, and at the end whether a build has used the queue: a script
 // may set GOFLAGS itself, and then pass without the swap.
 func TestTrialSaysWhetherItSwapped(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
@@ -67,14 +67,30 @@ func TestTrialSaysWhetherItSwapped(t *testing.T) {
 		"go build -o /dev/null . && GOFLAGS= go test -run=No .":  true,
 		"go test -vet=off -run=No . && go test -vet=off -run=No": true,
 	} {
-		out := p.must(world.swap, "try", "--", "sh", "-c", script)
-		want := "\nswap: a build of the command used the queue of "
-		if !used {
-			want = "\nswap: no build of the command used the queue of "
+		if out := p.uses(script, used); !strings.HasPrefix(out, before) {
+			t.Errorf("%s: got %s", script, out)
 		}
-		if !strings.HasPrefix(out, before) || !strings.Contains(out, want) {
-			t.Errorf("%s: used %v\n%s", script, used, out)
-		}
+	}
+}
+
+// uses tries a script, which must say whether a build has used the queue.
+func (p *program) uses(script string, used bool) (out string) {
+	p.Helper()
+	out = p.must(world.swap, "try", "--", "sh", "-c", script)
+	want := "\nswap: a build of the command used the queue of "
+	if !used {
+		want = "\nswap: no build of the command used the queue of "
+	}
+	if !strings.Contains(out, want) {
+		p.Errorf("%s: used %v\n%s", script, used, out)
+	}
+	return out
+}
+
+func TestTrialReturnsTheExitCode(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	if out, code := p.run(world.swap, "try", "sh", "-c", "exit 7"); code != 7 {
+		t.Errorf("got %d, want 7\n%s", code, out)
 	}
 }
 
@@ -91,20 +107,9 @@ func TestTrialOfWorkspaceSaysWhetherItSwapped(t *testing.T) {
 		"go list -m all":                     false,
 		"cd ../lib && go build ./...":        false,
 	} {
-		out := p.must(world.swap, "try", "--", "sh", "-c", script)
-		want := "\nswap: a build of the command used the queue of "
-		if !used {
-			want = "\nswap: no build of the command used the queue of "
-		}
-		if !strings.Contains(out, want) {
-			t.Errorf("%s: used %v\n%s", script, used, out)
-		}
+		p.uses(script, used)
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out := p.must(world.swap, "try", "-library", root, "--", "go", "version"); strings.Count(out, "swap: ") != 1 {
+	if out := p.must(world.swap, "try", "-library", world.root, "--", "go", "version"); strings.Count(out, "swap: ") != 1 {
 		t.Errorf("of a directory: got %s", out)
 	}
 	p.must(world.swap, "write")
@@ -146,9 +151,7 @@ func TestCheckNamesTheProviderOfClientGoAlone(t *testing.T) {
 	if out, code := p.run(world.swap, "check"); code != 1 || strings.Contains(out, "metrics") {
 		t.Errorf("with a provider of its own: exit code %d\n%s", code, out)
 	}
-	if err := os.Remove(filepath.Join(p.dir, "metrics.go")); err != nil {
-		t.Fatal(err)
-	}
+	p.remove("metrics.go")
 	same(t, "after a check", before, tree(t, p.top))
 	p.must(world.swap, "write")
 	if out := p.must(world.swap, "check"); strings.Contains(out, "metrics") {
@@ -185,43 +188,30 @@ func TestWriteListsWhatItChanges(t *testing.T) {
 	}
 }
 
-// A directory is a path of this machine, which nobody should commit without knowing.
-func TestWriteWithDirectoryNamesThePath(t *testing.T) {
-	p := newProgram(t, mainFiles("v0.36.0", ""))
-	before := tree(t, p.top)
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out := p.must(world.swap, "write", "-library", root); !strings.Contains(out, "go.mod names the library by the absolute path "+root+", which other machines lack") {
-		t.Errorf("got %s", out)
-	}
-	p.must(world.swap, "undo")
-	same(t, "taken back", before, tree(t, p.top))
-}
-
-// A write with another library did nothing: the program was swapped and current, with the path of a machine in go.mod.
+// A directory is a path of this machine, which nobody should commit without knowing. A write with another
+// library did nothing: the program was swapped and current, with the path of a machine in go.mod.
 func TestWriteWithAnotherLibrary(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
+	before := tree(t, p.top)
+	if out := p.must(world.swap, "write", "-library", world.root); !strings.Contains(out, "go.mod names the library by the absolute path "+world.root+", which other machines lack") {
+		t.Errorf("got %s", out)
 	}
-	p.must(world.swap, "write", "-library", root)
 	p.commit()
 	for _, library := range []string{version, next} {
 		p.must(world.swap, "write", "-library", library)
 		p.commit()
-		if mod, err := os.ReadFile(filepath.Join(p.dir, "go.mod")); err != nil || strings.Contains(string(mod), root) || !strings.Contains(string(mod), ours+" "+library) {
-			t.Errorf("with %s: %v, and go.mod is\n%s", library, err, mod)
+		if mod := p.text("go.mod"); strings.Contains(mod, world.root) || !strings.Contains(mod, ours+" "+library) {
+			t.Errorf("with %s: go.mod is\n%s", library, mod)
 		}
 		if out := p.must(world.swap, "write", "-library", library); !strings.Contains(out, "is swapped and current") {
 			t.Errorf("once more with %s: %s", library, out)
 		}
 	}
+	p.must(world.swap, "undo")
+	same(t, "taken back", before, tree(t, p.top))
 }
 
-// A library that is none ends in one message, before anything else is done.
+// A wrong library ends in a single message, before anything else is done.
 func TestWrongLibrary(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.env = []string{"GOPROXY=" + fileURL(world.proxy)}
@@ -290,13 +280,9 @@ func TestTwoModulesOfAWorkspace(t *testing.T) {
 	p.must(world.swap, "write")
 	p.commit()
 	before := tree(t, p.top)
-	out, code := second.run(world.swap, "write")
-	_, command, said := strings.Cut(out, "Let go.work decide: ")
-	if !said || code != 1 {
-		t.Fatalf("exit code %d\n%s", code, out)
-	}
+	out := second.fails("Let go.work decide: ", "write")
 	same(t, "refused", before, tree(t, p.top))
-	second.must("sh", "-c", command)
+	second.must("sh", "-c", second.printed(out, "Let go.work decide: "))
 	second.must(world.swap, "write")
 	second.must(world.swap, "check")
 	p.must(world.swap, "check")
@@ -305,7 +291,7 @@ func TestTwoModulesOfAWorkspace(t *testing.T) {
 	}
 }
 
-// Old copies leave the cache, and the one in use stays.
+// Old copies leave the cache, and the copy in use stays.
 func TestCacheOfCopiesIsBounded(t *testing.T) {
 	cache := filepath.Join(world.dir, "cache", "workqueue-swap")
 	for i := range 20 {

@@ -21,7 +21,7 @@ import (
 )
 
 // The command swap on small programs, from a module proxy of files that has some
-// versions of a small client-go, and this library as it stands in the tree. All else
+// versions of a small client-go, and this library with the files of the tree. All else
 // comes from the module cache. The directories have a space in their names.
 
 const (
@@ -31,16 +31,13 @@ const (
 	next    = "v1.1.0" // of the same files
 )
 
-// A world is what all tests share: the proxy, a module cache, and the command as
-// `go install` builds it.
-var world struct{ dir, proxy, modcache, swap string }
+// All tests share a world: the proxy, a module cache, the command as
+// `go install` builds it, and the root of this repository.
+var world struct{ dir, root, proxy, modcache, swap string }
 
 func TestMain(m *testing.M) {
 	if at := os.Getenv("SWAP_TEST_FAIL_AT"); at != "" {
 		failingGo(at)
-	}
-	if os.Getenv("SWAP_TEST_EXIT") != "" {
-		os.Exit(7)
 	}
 	os.Exit(inWorld(m))
 }
@@ -50,7 +47,7 @@ func inWorld(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	// It is removed by go, as what it has put into the cache is read-only.
+	// Go removes the module cache, because its files are read-only.
 	world.dir, world.modcache = dir, filepath.Join(dir, "mod")
 	world.proxy = filepath.Join(dir, "proxy")
 	world.swap = filepath.Join(dir, "swap"+exe())
@@ -85,7 +82,7 @@ func command(dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// machine is what go is set to on this machine: GOMODCACHE, GOPROXY and GOCACHE.
+// machine are the settings of go on this machine: GOMODCACHE, GOPROXY and GOCACHE.
 var machine = sync.OnceValue(func() []string {
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GOCACHE").Output()
 	if err != nil {
@@ -98,8 +95,8 @@ var machine = sync.OnceValue(func() []string {
 	return lines
 })
 
-// proxies are ours, the module cache of the machine, which is one too, and last the
-// proxy of the machine, for a cache that is empty.
+// proxies are ours, the module cache of the machine, which is a proxy too, and last the
+// proxy of the machine, for an empty cache.
 func proxies() string {
 	download := filepath.Join(machine()[0], "cache", "download")
 	return fileURL(world.proxy) + "," + fileURL(download) + "," + machine()[1]
@@ -115,12 +112,12 @@ func fileURL(path string) string {
 
 // fill writes the proxy.
 func fill() error {
-	root, err := filepath.Abs("../..")
-	if err != nil {
+	var err error
+	if world.root, err = filepath.Abs("../.."); err != nil {
 		return err
 	}
 	for _, version := range []string{version, next} {
-		if err := publish(ours, version, root); err != nil {
+		if err := publish(ours, version, world.root); err != nil {
 			return err
 		}
 	}
@@ -197,7 +194,7 @@ func write(path, text string) error {
 type program struct {
 	*testing.T
 	dir string   // where commands run
-	top string   // what is compared
+	top string   // the tree to compare
 	env []string // on top
 }
 
@@ -222,11 +219,21 @@ func (p *program) commit() {
 	p.must("git", "-C", p.top, "commit", "--quiet", "--allow-empty", "--message=all")
 }
 
-// checkOut brings back what was committed, as the documentation says.
+// checkOut brings the commit back, as the documentation says.
 func (p *program) checkOut() {
 	p.Helper()
 	p.must("git", "-C", p.top, "checkout", "--quiet", ".")
 	p.must("git", "-C", p.top, "clean", "-fd", "--quiet")
+}
+
+// text returns a file of the program.
+func (p *program) text(name string) string {
+	p.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(name)))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(text)
 }
 
 func (p *program) files(files map[string]string) {
@@ -238,7 +245,7 @@ func (p *program) files(files map[string]string) {
 	}
 }
 
-// run returns what a command prints, and its exit code.
+// run returns the output of a command, and its exit code.
 func (p *program) run(name string, args ...string) (string, int) {
 	p.Helper()
 	cmd := command(p.dir, name, args...)
@@ -252,6 +259,14 @@ func (p *program) run(name string, args ...string) (string, int) {
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
+// remove removes a file or a directory of the program.
+func (p *program) remove(name string) {
+	p.Helper()
+	if err := os.RemoveAll(filepath.Join(p.dir, filepath.FromSlash(name))); err != nil {
+		p.Fatal(err)
+	}
+}
+
 func (p *program) must(name string, args ...string) string {
 	p.Helper()
 	out, code := p.run(name, args...)
@@ -262,12 +277,24 @@ func (p *program) must(name string, args ...string) string {
 }
 
 // fails runs swap, which must fail and say why.
-func (p *program) fails(why string, args ...string) {
+func (p *program) fails(why string, args ...string) (out string) {
 	p.Helper()
 	out, code := p.run(world.swap, args...)
 	if code != 1 || !strings.Contains(out, why) {
 		p.Errorf("swap %q: exit code %d, want 1 and %q\n%s", args, code, why, out)
 	}
+	return out
+}
+
+// printed returns the command that swap has printed behind some words.
+func (p *program) printed(out, words string) string {
+	p.Helper()
+	_, command, found := strings.Cut(out, words)
+	command, _, _ = strings.Cut(command, "\n")
+	if !found {
+		p.Fatalf("got %s", out)
+	}
+	return command
 }
 
 // built returns the package of the queue that a dependency makes.
@@ -277,8 +304,8 @@ func (p *program) built(args ...string) string {
 	return strings.TrimSpace(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:])
 }
 
-// tree returns the hash of each file, by its path. It leaves out what git does: its own
-// files, and directories.
+// tree returns the hash of each file, by its path. The .git directory and
+// directories as such are left out, as git does.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
