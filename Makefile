@@ -65,14 +65,14 @@ race-reliability:
 	go test -C reliability $(FLAGS) -race -skip '$(BUBBLES)' $$(go list -C reliability ./... | grep -v /planted$$)
 
 race-compat:
-	go test -C compat $(FLAGS) -race $$(go list -C compat ./... | grep -vE '/compat/(swap|pictures|aliases|bench/report)')
+	go test -C compat $(FLAGS) -race $$(go list -C compat ./... | grep -vE '/compat/(swap|pictures|bench/report)')
 
 # The root suite runs a second time without the race detector, under which the budgets for memory and
 # allocations mean nothing. What follows has one goroutine, or plays more without the detector.
 plain:
 	go test $(FLAGS) ./...
 	go test $(FLAGS) -tags explore ./internal/explore
-	go test -C compat $(FLAGS) ./pictures ./aliases ./bench/report
+	go test -C compat $(FLAGS) ./pictures ./bench/report
 	go test -C reliability $(FLAGS) -run '$(BUBBLES)|NeverEarly' .
 	go test -C reliability $(FLAGS) ./planted
 

@@ -299,7 +299,7 @@ func TestFunctionsHaveExamples(t *testing.T) {
 	t.Parallel()
 	all := treeOf(t)
 	theirs := map[string]bool{}
-	for _, word := range strings.Fields(read(t, "compat/aliases/names.txt")) {
+	for _, word := range strings.Fields(read(t, "compat/testdata/names.txt")) {
 		theirs[word] = true
 	}
 	examples := map[string]bool{}

@@ -117,12 +117,23 @@ func listedAsAbsent(t *testing.T, p *packages.Package) (names []string) {
 	return names
 }
 
-// isDeprecated reports whether a function is deprecated. No type of ours is.
+// isDeprecated reports whether a function or a type is deprecated.
 func isDeprecated(p *packages.Package, name string) bool {
 	for _, file := range p.Syntax {
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name {
-				return strings.Contains(f.Doc.Text(), "\nDeprecated: ")
+			var doc *ast.CommentGroup
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if decl.Recv == nil && decl.Name.Name == name {
+					doc = decl.Doc
+				}
+			case *ast.GenDecl:
+				if spec, ok := decl.Specs[0].(*ast.TypeSpec); ok && spec.Name.Name == name {
+					doc = decl.Doc
+				}
+			}
+			if strings.Contains("\n"+doc.Text(), "\nDeprecated: ") {
+				return true
 			}
 		}
 	}
@@ -151,7 +162,7 @@ func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *pack
 
 // compared are the packages to compare, with their comments.
 var compared = sync.OnceValues(func() (map[string]*packages.Package, error) {
-	return load(packages.NeedSyntax, theirPath, ourPath, waitPath, ourWaitPath)
+	return load(packages.NeedSyntax, theirPath, ourPath, waitPath, ourWaitPath, aliasesPath)
 })
 
 // load loads packages in one call, so that their common imports (clock, rate, logr) are the same

@@ -16,8 +16,9 @@ import (
 	"strings"
 )
 
-// aliases is the text of the package that replaces client-go's: names for ours. The compat
-// module generates the text, and tests the text for missing names.
+// aliases is the text of the package that replaces client-go's: names for ours. TestAliasesAreOurs of
+// the module compat compares the names with client-go's. The first line is for the programs that get the
+// file: here people edit the file.
 //
 //go:embed internal/aliases/aliases.go
 var aliases string
