@@ -15,7 +15,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// limiterProbe makes the delay that a limiter asked for observable.
+// limiterProbe shows the last delay of a limiter.
 type limiterProbe struct {
 	clientgo.TypedRateLimiter[string]
 	last time.Duration
@@ -66,7 +66,7 @@ type arena struct {
 
 func (a arena) String() string { return a.timebase.name + ", " + a.build.name }
 
-// Theirs stays as it is. What changes for ours must not show.
+// Theirs is always the same queue. A change of ours must not show.
 type build struct {
 	name string
 	ours func(workqueue.TypedRateLimiter[string], clock.WithTicker, *meter) queue
@@ -139,17 +139,17 @@ func runDuel(t *testing.T, a arena, ops []op, wrap func(queue) queue) (err error
 }
 
 // duels plays a script in some arenas and reports the first difference with the shortest sequence
-// that still shows one.
-func duels(t *testing.T, script []byte, wrap func(queue) queue, in ...arena) error {
+// of operations.
+func duels(t *testing.T, script []byte, in ...arena) error {
 	t.Helper()
 	ops := decode(script)
 	for _, a := range in {
-		run := func(ops []op) error { return runDuel(t, a, ops, wrap) }
+		run := func(ops []op) error { return runDuel(t, a, ops, nil) }
 		if run(ops) == nil {
 			continue
 		}
 		ops = shrink(ops, func(ops []op) bool { return run(ops) != nil })
-		return fmt.Errorf("%v, %q: %w", a, spell(ops), run(ops))
+		return fmt.Errorf("%v, script %v: %w", a, ops, run(ops))
 	}
 	return nil
 }

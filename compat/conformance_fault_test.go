@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 )
 
-// Foreign code that panics: the panic is its caller's to deal with, and the
-// queue must be of use after it. client-go runs metrics and storages in the
-// middle of its own steps, so that their panics leave a step half done, and an
-// item that nobody will ever be handed.
+// Foreign code panics: the caller deals with the panic, and the
+// queue must be of use afterwards. client-go runs metrics and storages in the
+// middle of its own steps, so a panic leaves a step half done, and an
+// item that nobody ever gets.
 func TestForeignPanics(t *testing.T) {
 	onLayers(t, slices.Concat(metricFaults, storageFaults), layers...)
 	t.Run("delays", func(t *testing.T) { onLayers(t, delayFaults, delayed, rateLimited) })
@@ -202,7 +202,7 @@ func TestUnhashableItem(t *testing.T) {
 	})
 }
 
-// recovered returns what f panicked with, as text, or "".
+// recovered returns the value of a panic of f, as text, or "".
 func recovered(f func()) (text string) {
 	defer func() {
 		if r := recover(); r != nil {

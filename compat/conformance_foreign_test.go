@@ -86,7 +86,7 @@ var gaugeTimelines = []timeline{{
 		{call: "get", want: "blocks"},
 		{call: "metrics", want: ""},
 		{call: "add a", want: "get=a"},
-		{call: "metrics sorted", want: "adds +1, depth +1 -1, latency 0"},
+		{call: "metrics", want: "adds +1, depth +1 -1, latency 0"},
 	},
 }, {
 	name: "unfinished_is_the_sum_and_longest_the_greatest",

@@ -2,6 +2,7 @@ package compat_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,8 +97,8 @@ var delayingGoroutines = []timeline{{
 	},
 }}
 
-// A gate is an inner queue that can be told to hold up the delaying queue
-// above it, as one that does I/O might.
+// A gate is an inner queue that can hold up the delaying queue
+// above, as a queue with I/O might.
 type gate struct {
 	typedQueue[string]
 	adds, asks atomic.Pointer[chan struct{}] // closed to let calls go on; nil for not at all
@@ -108,7 +109,7 @@ func (g *gate) Add(item string) {
 	g.typedQueue.Add(item)
 }
 
-// ShuttingDown holds up its caller only after it has found the answer.
+// ShuttingDown holds up its caller only when the answer is known.
 func (g *gate) ShuttingDown() bool {
 	defer pass(&g.asks)
 	return g.typedQueue.ShuttingDown()
@@ -137,9 +138,8 @@ func addMany(q delayingQueue[string]) *atomic.Int64 {
 	return &returned
 }
 
-// TestAddAfterDoesNotBlock is about an AddAfter while due items are being
-// added, to an inner queue that takes its time.
-func TestAddAfterDoesNotBlock(t *testing.T) {
+// aboveAGate plays a delaying queue above a gate, on both implementations.
+func aboveAGate(t *testing.T, play func(t *testing.T, impl implementation, q delayingQueue[string], inner *gate, fake *clocktesting.FakeClock)) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Now())
@@ -147,48 +147,105 @@ func TestAddAfterDoesNotBlock(t *testing.T) {
 			q := impl.delaying(settings{clock: fake, queue: inner})
 			defer synctest.Wait()
 			defer q.ShutDown()
-
-			barrier := make(chan struct{})
-			inner.adds.Store(&barrier)
-			q.AddAfter("due", time.Second)
-			synctest.Wait()
-			fake.Step(time.Second)
-			synctest.Wait()
-			returned := addMany(q)
-			synctest.Wait()
-			outcome[int64]{handover, new(int64(1000))}.check(t, impl, "returned while due items are added", returned.Load())
-			close(barrier)
-			synctest.Wait()
-			if n := returned.Load(); n != handover {
-				t.Errorf("%d returned after all", n)
-			}
+			synctest.Wait() // client-go's goroutine must not be among the calls that are held up.
+			play(t, impl, q, inner, fake)
 		})
 	})
 }
 
-// TestAddAfterEndsWithDrain_kubernetes134323 is about an AddAfter that was
-// begun before the shutdown and gets the processor only long after it.
-func TestAddAfterEndsWithDrain_kubernetes134323(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		synctest.Test(t, func(t *testing.T) {
-			fake := clocktesting.NewFakeClock(time.Now())
-			inner := &gate{typedQueue: impl.queue(settings{})}
-			q := impl.delaying(settings{clock: fake, queue: inner})
-			defer synctest.Wait()
-			defer q.ShutDown()
+// TestAddAfterDoesNotBlock is about an AddAfter while due items are being
+// added, to an inner queue that takes its time.
+func TestAddAfterDoesNotBlock(t *testing.T) {
+	aboveAGate(t, func(t *testing.T, impl implementation, q delayingQueue[string], inner *gate, fake *clocktesting.FakeClock) {
+		barrier := make(chan struct{})
+		inner.adds.Store(&barrier)
+		q.AddAfter("due", time.Second)
+		synctest.Wait()
+		fake.Step(time.Second)
+		synctest.Wait()
+		returned := addMany(q)
+		synctest.Wait()
+		outcome[int64]{handover, new(int64(1000))}.check(t, impl, "returned while due items are added", returned.Load())
+		close(barrier)
+		synctest.Wait()
+		if n := returned.Load(); n != handover {
+			t.Errorf("%d returned after all", n)
+		}
+	})
+}
 
-			synctest.Wait() // client-go's goroutine must not be among those held up.
-			barrier := make(chan struct{})
-			inner.asks.Store(&barrier)
-			returned := addMany(q)
-			synctest.Wait()
-			inner.asks.Store(nil)
-			q.ShutDownWithDrain()
-			fake.Step(10 * time.Second) // The heartbeat that ends client-go's goroutine.
-			synctest.Wait()
-			close(barrier)
-			synctest.Wait()
-			outcome[int64]{handover, new(int64(1000))}.check(t, impl, "returned after the drain", returned.Load())
-		})
+// TestAddAfterEndsWithDrain_kubernetes134323 is about an AddAfter that begins
+// before the shutdown and gets the processor only long afterwards.
+func TestAddAfterEndsWithDrain_kubernetes134323(t *testing.T) {
+	aboveAGate(t, func(t *testing.T, impl implementation, q delayingQueue[string], inner *gate, fake *clocktesting.FakeClock) {
+		barrier := make(chan struct{})
+		inner.asks.Store(&barrier)
+		returned := addMany(q)
+		synctest.Wait()
+		inner.asks.Store(nil)
+		q.ShutDownWithDrain()
+		fake.Step(10 * time.Second) // The heartbeat that ends client-go's goroutine.
+		synctest.Wait()
+		close(barrier)
+		synctest.Wait()
+		outcome[int64]{handover, new(int64(1000))}.check(t, impl, "returned after the drain", returned.Load())
+	})
+}
+
+// A full queue has no room for anything: its Add blocks until it is shut down,
+// as that of a bounded queue may.
+type full struct {
+	typedQueue[string]
+	down chan struct{}
+	once *sync.Once
+}
+
+func (f full) Add(string) { <-f.down }
+
+func (f full) ShutDown() {
+	f.once.Do(func() { close(f.down) })
+	f.typedQueue.ShutDown()
+}
+
+func (f full) ShutDownWithDrain() {
+	f.once.Do(func() { close(f.down) })
+	f.typedQueue.ShutDownWithDrain()
+}
+
+// TestShutDownReleasesTheQueueBelow is about who is told first. The goroutine
+// of the delaying queue is in the inner queue's Add, and comes out of there
+// only when the inner queue is shut down: to wait for it before is to wait for
+// ever.
+func TestShutDownReleasesTheQueueBelow(t *testing.T) {
+	stops := map[string]func(delayingQueue[string]){
+		"ShutDown":          delayingQueue[string].ShutDown,
+		"ShutDownWithDrain": delayingQueue[string].ShutDownWithDrain,
+	}
+	onEach(t, func(t *testing.T, impl implementation) {
+		for name, stop := range stops {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fake := clocktesting.NewFakeClock(time.Now())
+					inner := full{impl.queue(settings{}), make(chan struct{}), new(sync.Once)}
+					q := impl.delaying(settings{clock: fake, queue: inner})
+					defer synctest.Wait()
+					defer q.ShutDown()
+					q.AddAfter("a", time.Second)
+					synctest.Wait()
+					fake.Step(time.Second)
+					synctest.Wait()
+					returned := false
+					go func() {
+						stop(q)
+						returned = true
+					}()
+					synctest.Wait()
+					if !returned {
+						t.Error("it waits for the goroutine that waits for it")
+						inner.ShutDown()
+					}
+				})
+			})
+		}
 	})
 }

@@ -7,34 +7,32 @@ import (
 	"sync"
 )
 
-// A meter is a metrics provider that keeps what it is told.
+// A meter is a metrics provider that keeps all calls.
 type meter struct {
 	faults *faults // nil for none
 
 	mu     sync.Mutex
 	made   []string            // "queue/metric", in the order of construction
 	events map[string][]string // by metric, since the last call of flush
-	levels map[string]float64  // by push-style gauge, what it was last set to
+	levels map[string]float64  // the last value of each push-style gauge
 }
 
-// The metrics of a queue. A meter reports in the order of counted, because in
-// which order one call of a queue updates several metrics is nobody's business.
+// The metrics of a queue. A meter reports in the order of counted, because the
+// order in which a call of a queue updates several metrics is open.
 var (
 	counted = []string{"adds", "depth", "latency", "work", "retries"}
 	pushed  = []string{"unfinished", "longest"}
 )
 
-// flush returns the updates since its last call, of all queues together, as in
-// "adds +1 +1, depth +1 +1 -1, latency 0.5", in their order or sorted.
-func (m *meter) flush(sorted bool) string {
+// flush returns the sorted updates since the last flush, of all queues together, as in
+// "adds +1 +1, depth +1 +1 -1, latency 0.5".
+func (m *meter) flush() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
 	for _, name := range counted {
 		if events := m.events[name]; len(events) > 0 {
-			if sorted {
-				slices.Sort(events)
-			}
+			slices.Sort(events) // Two goroutines may have counted.
 			all = append(all, name+" "+strings.Join(events, " "))
 		}
 	}
@@ -42,8 +40,8 @@ func (m *meter) flush(sorted bool) string {
 	return strings.Join(all, ", ")
 }
 
-// level returns the last values of the push-style gauges. One that was never
-// set is at 0, as it is in every metrics library.
+// level returns the last values of the push-style gauges. A gauge that was never
+// set is at 0, as in every metrics library.
 func (m *meter) level() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +97,8 @@ func (m *metric) record(event string) {
 
 func format(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// provider makes the MetricsProvider of a package from a meter: the metric types
-// that its methods return are the one thing that the packages do not share.
+// provider makes the MetricsProvider of a package from a meter: only the
+// types of the metrics differ between the packages.
 type provider[Gauge, Settable, Counter, Histogram any] struct{ *meter }
 
 func (p provider[G, S, C, H]) NewDepthMetric(queue string) G {

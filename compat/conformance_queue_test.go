@@ -104,7 +104,6 @@ var drainTimelines = []timeline{{
 	name: "of_a_queue_at_rest_returns",
 	steps: []step{
 		{call: "drain", want: "returned"},
-		{call: "down", want: "true"},
 		{call: "drain", want: "returned"},
 		{call: "get", want: "shutdown"},
 	},
@@ -164,17 +163,6 @@ var drainTimelines = []timeline{{
 		{call: "done a", want: "drain=returned, drain=returned", upstream: new("drain=returned")},
 	},
 }, {
-	name: "a_later_one_waits_as_well",
-	steps: []step{
-		{call: "add a b"},
-		{call: "get", want: "a"},
-		{call: "get", want: "b"},
-		{call: "drain", want: "blocks"},
-		{call: "done a"},
-		{call: "drain", want: "blocks"},
-		{call: "done b", want: "drain=returned, drain=returned", upstream: new("drain=returned")},
-	},
-}, {
 	name: "all_of_them_end_with_ShutDown",
 	steps: []step{
 		{call: "add a"},
@@ -206,18 +194,6 @@ var delayTimelines = []timeline{{
 		{call: "after e 1s"},
 		{call: "elapse 1s"},
 		{call: "take", want: "a b c d e", upstream: new("a e d c b")},
-	},
-}, {
-	name: "equal_deadlines_of_different_delays_keep_the_order_of_their_AddAfter",
-	steps: []step{
-		{call: "after a 3s"},
-		{call: "elapse 1s"},
-		{call: "after b 2s"},
-		{call: "elapse 1s"},
-		{call: "after c 1s"},
-		{call: "after d 1s"},
-		{call: "elapse 1s"},
-		{call: "take", want: "a b c d", upstream: new("a d c b")},
 	},
 }, {
 	name: "a_clock_set_back_puts_everything_off",

@@ -3,7 +3,6 @@ package compat_test
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -30,16 +29,12 @@ type timeline struct {
 // "get=a, drain=returned". A call without a result shows nothing.
 //
 //	add a b     Add of each         shutdown    ShutDown
-//	after a 5s  AddAfter, max and   drain       ShutDownWithDrain
-//	            min being int64s
-//	limited a   AddRateLimited      down        ShuttingDown
+//	after a 5s  AddAfter            drain       ShutDownWithDrain
 //	get         Get                 len         Len
-//	done a b    Done of each        forget a    Forget
-//	take        Get and Done until  requeues a  NumRequeues
-//	            Len is 0            elapse 5s   step the fake clock
+//	done a b    Done of each        elapse 5s   step the fake clock
+//	take        Get and Done until Len is 0
 //	break x     let the next call of a metric or storage method panic
-//	metrics     what was counted since the last time; sorted, if two
-//	            goroutines have
+//	metrics     the counts since the last time
 //	gauges      what the push-style gauges are set to
 //	journal     what the storage was told since the last time
 //	goroutines  how many there are besides blocked calls
@@ -206,6 +201,8 @@ func (w *world) call(verb string, args []string) (result string) {
 		return w.get()
 	case "take":
 		return w.take()
+	case "after":
+		w.queue.(delayingQueue[string]).AddAfter(args[0], duration(args[1]))
 	case "len":
 		return strconv.Itoa(w.queue.Len())
 	case "shutdown":
@@ -213,37 +210,18 @@ func (w *world) call(verb string, args []string) (result string) {
 	case "drain":
 		w.queue.ShutDownWithDrain()
 		return "returned"
-	case "down":
-		return strconv.FormatBool(w.queue.ShuttingDown())
 	case "elapse":
 		w.clock.Step(duration(args[0]))
 	case "break":
 		w.faults.set(args[0])
 	case "metrics":
-		return w.meter.flush(slices.Contains(args, "sorted"))
+		return w.meter.flush()
 	case "gauges":
 		return w.meter.level()
 	case "journal":
 		return w.notes.flush()
 	case "goroutines":
 		return strconv.Itoa(w.goroutines())
-	default:
-		return w.callUpper(verb, args)
-	}
-	return ""
-}
-
-// callUpper makes the calls that only the layers above the FIFO have.
-func (w *world) callUpper(verb string, args []string) string {
-	switch verb {
-	case "after":
-		w.queue.(delayingQueue[string]).AddAfter(args[0], duration(args[1]))
-	case "limited":
-		each(args, w.queue.(rateLimitingQueue[string]).AddRateLimited)
-	case "forget":
-		each(args, w.queue.(rateLimitingQueue[string]).Forget)
-	case "requeues":
-		return strconv.Itoa(w.queue.(rateLimitingQueue[string]).NumRequeues(args[0]))
 	default:
 		panic("no such call: " + verb)
 	}
@@ -291,12 +269,6 @@ func each(args []string, f func(string)) {
 }
 
 func duration(s string) time.Duration {
-	switch s {
-	case "max":
-		return math.MaxInt64
-	case "min":
-		return math.MinInt64
-	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		panic(err)

@@ -240,7 +240,7 @@ func (d *duel) compare() error {
 	if want, got := d.theirs.ShuttingDown(), d.ours.ShuttingDown(); want != got {
 		return fmt.Errorf("ShuttingDown: want %t, got %t", want, got)
 	}
-	if want, got := d.theirs.meter.flush(true), d.ours.meter.flush(true); want != got && len(d.ours.meter.made) > 0 {
+	if want, got := d.theirs.meter.flush(), d.ours.meter.flush(); want != got && len(d.ours.meter.made) > 0 {
 		return fmt.Errorf("metrics: want %q, got %q", want, got)
 	}
 	for _, item := range items {

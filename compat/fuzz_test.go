@@ -10,7 +10,7 @@ import (
 // The notation of the corpus is explained at op.
 func FuzzDifferential(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if err := duels(t, script, nil, arenas()...); err != nil {
+		if err := duels(t, script, arenas()...); err != nil {
 			t.Error(err)
 		}
 	})
@@ -22,7 +22,7 @@ func FuzzDifferential(f *testing.F) {
 func TestDifferentialRandom(t *testing.T) {
 	in := arenas()
 	for seed := range uint64(rounds(5000)) {
-		if err := duels(t, randomScript(seed), nil, in[seed%uint64(len(in))]); err != nil {
+		if err := duels(t, randomScript(seed), in[seed%uint64(len(in))]); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}

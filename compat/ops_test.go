@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
-// A script is what the fuzzer mutates and what the corpus holds. It is written in
-// letters so that a corpus file can be read and a new one typed:
+// The fuzzer mutates scripts, and the corpus holds scripts. A script is in
+// letters, so people can read and type a corpus file:
 //
 //	+a   Add(a)              g   Get, if that cannot block
 //	>aC  AddAfter(a, C)      da  Done(a), held or not
@@ -19,7 +18,7 @@ import (
 //	                         ~   ShutDownWithDrain
 //
 // Items are a to e; the capital letters index delays and steps. Spaces separate.
-// Any other byte stands for something too, so that no mutation is wasted.
+// Any other byte stands for an operation too, so no mutation is wasted.
 type op struct {
 	verb byte
 	item string
@@ -28,8 +27,8 @@ type op struct {
 
 const (
 	spelled = "+>^-gdt!~"
-	// weights are what bytes outside of spelled decode to. Shutdown is rare,
-	// since little can happen after it.
+	// weights decode the bytes outside of spelled. Shutdown is rare,
+	// since little can happen afterwards.
 	weights = "+++++++>>>>>>>>>>^^^^^^-ggggggggggggdddddddddddtttttttttt!~"
 
 	maxScript = 400
@@ -84,45 +83,18 @@ func decode(script []byte) (ops []op) {
 
 func pick[T any](from []T, b byte) T { return from[int(b)%len(from)] }
 
+// String writes an operation as a script has it.
 func (o op) String() string {
 	switch o.verb {
-	case '+':
-		return fmt.Sprintf("Add(%s)", o.item)
 	case '>':
-		return fmt.Sprintf("AddAfter(%s, %v)", o.item, o.d)
-	case '^':
-		return fmt.Sprintf("AddRateLimited(%s)", o.item)
-	case '-':
-		return fmt.Sprintf("Forget(%s)", o.item)
-	case 'd':
-		return fmt.Sprintf("Done(%s)", o.item)
+		return fmt.Sprintf(">%s%c", o.item, 'A'+slices.Index(delays, o.d))
 	case 't':
-		return fmt.Sprintf("step %v", o.d)
-	case 'g':
-		return "Get"
-	case '!':
-		return "ShutDown"
+		return fmt.Sprintf("t%c", 'A'+slices.Index(steps, o.d))
 	}
-	return "ShutDownWithDrain"
+	return string(o.verb) + o.item
 }
 
-// spell is the inverse of decode: it writes what a corpus file may hold.
-func spell(ops []op) string {
-	words := make([]string, len(ops))
-	for i, o := range ops {
-		switch o.verb {
-		case '>':
-			words[i] = fmt.Sprintf(">%s%c", o.item, 'A'+slices.Index(delays, o.d))
-		case 't':
-			words[i] = fmt.Sprintf("t%c", 'A'+slices.Index(steps, o.d))
-		default:
-			words[i] = string(o.verb) + o.item
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// shrink leaves out operations for as long as what remains still fails, so that a
+// shrink leaves out operations as long as the others still fail, so a
 // failure reads as a reproduction.
 func shrink(ops []op, fails func([]op) bool) []op {
 	for size := len(ops) / 2; size > 0; {
