@@ -15,7 +15,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Nothing below until the first test runs: that it compiles is the claim. A
+// The claim of the declarations before the first test is only: they compile. A
 // program may hold a queue of one package in a variable of the other's interface
 // type, in both directions, without an adapter.
 
@@ -24,41 +24,14 @@ type (
 	request = reconcile.Request
 )
 
+// This limiter has its methods on the value, and not on the pointer alone.
 var (
-	_ clientgo.TypedInterface[key]             = (*workqueue.Typed[key])(nil)
-	_ clientgo.TypedInterface[key]             = (*workqueue.TypedDelaying[key])(nil)
-	_ clientgo.TypedDelayingInterface[key]     = (*workqueue.TypedDelaying[key])(nil)
-	_ clientgo.TypedDelayingInterface[key]     = (*workqueue.TypedRateLimiting[key])(nil)
-	_ clientgo.TypedRateLimitingInterface[key] = (*workqueue.TypedRateLimiting[key])(nil)
-	_ clientgo.Interface                       = (*workqueue.Type)(nil)
-	_ clientgo.DelayingInterface               = (*workqueue.TypedDelaying[any])(nil)
-	_ clientgo.RateLimitingInterface           = (*workqueue.TypedRateLimiting[any])(nil)
-
-	_ workqueue.TypedInterface[key] = (*clientgo.Typed[key])(nil)
-	_ workqueue.Interface           = (*clientgo.Type)(nil)
-
-	_ clientgo.TypedRateLimiter[key] = (*workqueue.TypedBucketRateLimiter[key])(nil)
-	_ clientgo.TypedRateLimiter[key] = (*workqueue.TypedItemExponentialFailureRateLimiter[key])(nil)
-	_ clientgo.TypedRateLimiter[key] = (*workqueue.TypedItemFastSlowRateLimiter[key])(nil)
-	_ clientgo.TypedRateLimiter[key] = (*workqueue.TypedMaxOfRateLimiter[key])(nil)
-	_ clientgo.TypedRateLimiter[key] = (*workqueue.TypedWithMaxWaitRateLimiter[key])(nil)
-	_ clientgo.TypedRateLimiter[key] = workqueue.TypedWithMaxWaitRateLimiter[key]{}
-	_ clientgo.RateLimiter           = (*workqueue.BucketRateLimiter)(nil)
-	_ clientgo.RateLimiter           = (*workqueue.ItemExponentialFailureRateLimiter)(nil)
-	_ clientgo.RateLimiter           = (*workqueue.ItemFastSlowRateLimiter)(nil)
-	_ clientgo.RateLimiter           = (*workqueue.MaxOfRateLimiter)(nil)
-	_ clientgo.RateLimiter           = workqueue.WithMaxWaitRateLimiter{}
-
-	_ workqueue.TypedRateLimiter[key] = (*clientgo.TypedBucketRateLimiter[key])(nil)
-	_ workqueue.TypedRateLimiter[key] = (*clientgo.TypedItemExponentialFailureRateLimiter[key])(nil)
-	_ workqueue.TypedRateLimiter[key] = (*clientgo.TypedItemFastSlowRateLimiter[key])(nil)
-	_ workqueue.TypedRateLimiter[key] = (*clientgo.TypedMaxOfRateLimiter[key])(nil)
+	_ clientgo.TypedRateLimiter[key]  = workqueue.TypedWithMaxWaitRateLimiter[key]{}
 	_ workqueue.TypedRateLimiter[key] = clientgo.TypedWithMaxWaitRateLimiter[key]{}
-	_ workqueue.RateLimiter           = (*clientgo.BucketRateLimiter)(nil)
 )
 
 // Interface values, in both directions: each of the two method sets must contain
-// the other.
+// the other. TestAPI shows that our types have the methods of client-go's types.
 func _[T comparable](a clientgo.TypedInterface[T], b workqueue.TypedInterface[T]) { a, b = b, a }
 func _[T comparable](a clientgo.TypedDelayingInterface[T], b workqueue.TypedDelayingInterface[T]) {
 	a, b = b, a
@@ -95,8 +68,8 @@ var typedControllerOptions = controller.TypedOptions[key]{
 	},
 }
 
-// The identity of unexported types is the one thing TestAPI cannot see: what
-// WithChunkSize returns has to be usable where ParallelizeUntil takes Options.
+// TestAPI cannot see the identity of unexported types: the result of
+// WithChunkSize has to be usable as an Options of ParallelizeUntil.
 func _(ctx context.Context) {
 	var chunk workqueue.Options = workqueue.WithChunkSize(2)
 	workqueue.ParallelizeUntil(ctx, 1, 2, func(int) {}, chunk, workqueue.WithChunkSize(3))
@@ -149,7 +122,7 @@ var exchanges = []struct {
 	}},
 }
 
-// TestPartsExchange runs each pair that the assignments above allow: a part of
+// TestPartsExchange runs each pair of the assignments above: a part of
 // one package inside a queue of the other.
 func TestPartsExchange(t *testing.T) {
 	for _, tt := range exchanges {

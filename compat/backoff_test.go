@@ -239,59 +239,56 @@ type loops map[string]func(ctx context.Context, f func(), sliding bool)
 
 const loopPeriod = 100 * time.Millisecond
 
-func allLoops(
-	newExponential exponential,
-	until func(func(), time.Duration, <-chan struct{}),
-	untilContext func(context.Context, func(context.Context), time.Duration),
-	nonSliding func(func(), time.Duration, <-chan struct{}),
-	nonSlidingContext func(context.Context, func(context.Context), time.Duration),
-	jitterUntil func(func(), time.Duration, float64, bool, <-chan struct{}),
-	jitterUntilContext func(context.Context, func(context.Context), time.Duration, float64, bool),
-	backoffUntil func(func(), wait.BackoffManager, bool, <-chan struct{}),
-	backoffUntilContext func(context.Context, func(context.Context), wait.BackoffManager, bool),
-) loops {
+func theirLoops() loops {
 	growing := func() wait.BackoffManager {
-		return newExponential(loopPeriod, 5*loopPeriod, time.Second, 2, 0, clock.RealClock{})
+		return wait.NewExponentialBackoffManager(loopPeriod, 5*loopPeriod, time.Second, 2, 0, clock.RealClock{})
 	}
-	ignore := func(f func()) func(context.Context) { return func(context.Context) { f() } }
 	return loops{
-		"Until":                      func(ctx context.Context, f func(), _ bool) { until(f, loopPeriod, ctx.Done()) },
-		"UntilWithContext":           func(ctx context.Context, f func(), _ bool) { untilContext(ctx, ignore(f), loopPeriod) },
-		"NonSlidingUntil":            func(ctx context.Context, f func(), _ bool) { nonSliding(f, loopPeriod, ctx.Done()) },
-		"NonSlidingUntilWithContext": func(ctx context.Context, f func(), _ bool) { nonSlidingContext(ctx, ignore(f), loopPeriod) },
-		"JitterUntil":                func(ctx context.Context, f func(), s bool) { jitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
-		"JitterUntilWithContext": func(ctx context.Context, f func(), s bool) {
-			jitterUntilContext(ctx, ignore(f), loopPeriod, -1, s)
+		"Until":            func(ctx context.Context, f func(), _ bool) { wait.Until(f, loopPeriod, ctx.Done()) },
+		"UntilWithContext": func(ctx context.Context, f func(), _ bool) { wait.UntilWithContext(ctx, alone(f), loopPeriod) },
+		"NonSlidingUntil":  func(ctx context.Context, f func(), _ bool) { wait.NonSlidingUntil(f, loopPeriod, ctx.Done()) },
+		"NonSlidingUntilWithContext": func(ctx context.Context, f func(), _ bool) {
+			wait.NonSlidingUntilWithContext(ctx, alone(f), loopPeriod)
 		},
-		"BackoffUntil": func(ctx context.Context, f func(), s bool) { backoffUntil(f, growing(), s, ctx.Done()) },
+		"JitterUntil": func(ctx context.Context, f func(), s bool) { wait.JitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
+		"JitterUntilWithContext": func(ctx context.Context, f func(), s bool) {
+			wait.JitterUntilWithContext(ctx, alone(f), loopPeriod, -1, s)
+		},
+		"BackoffUntil":            func(ctx context.Context, f func(), s bool) { wait.BackoffUntil(f, growing(), s, ctx.Done()) },
+		"BackoffUntilWithContext": func(ctx context.Context, f func(), s bool) { wait.BackoffUntilWithContext(ctx, alone(f), growing(), s) },
+	}
+}
+
+func ourLoops() loops {
+	growing := func() ourwait.BackoffManager {
+		return ourwait.NewExponentialBackoffManager(loopPeriod, 5*loopPeriod, time.Second, 2, 0, clock.RealClock{})
+	}
+	return loops{
+		"Until":            func(ctx context.Context, f func(), _ bool) { ourwait.Until(f, loopPeriod, ctx.Done()) },
+		"UntilWithContext": func(ctx context.Context, f func(), _ bool) { ourwait.UntilWithContext(ctx, alone(f), loopPeriod) },
+		"NonSlidingUntil":  func(ctx context.Context, f func(), _ bool) { ourwait.NonSlidingUntil(f, loopPeriod, ctx.Done()) },
+		"NonSlidingUntilWithContext": func(ctx context.Context, f func(), _ bool) {
+			ourwait.NonSlidingUntilWithContext(ctx, alone(f), loopPeriod)
+		},
+		"JitterUntil": func(ctx context.Context, f func(), s bool) { ourwait.JitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
+		"JitterUntilWithContext": func(ctx context.Context, f func(), s bool) {
+			ourwait.JitterUntilWithContext(ctx, alone(f), loopPeriod, -1, s)
+		},
+		"BackoffUntil": func(ctx context.Context, f func(), s bool) { ourwait.BackoffUntil(f, growing(), s, ctx.Done()) },
 		"BackoffUntilWithContext": func(ctx context.Context, f func(), s bool) {
-			backoffUntilContext(ctx, ignore(f), growing(), s)
+			ourwait.BackoffUntilWithContext(ctx, alone(f), growing(), s)
 		},
 	}
 }
 
-func bothLoops() (theirs, ours loops) {
-	theirs = allLoops(wait.NewExponentialBackoffManager, wait.Until, wait.UntilWithContext,
-		wait.NonSlidingUntil, wait.NonSlidingUntilWithContext,
-		wait.JitterUntil, wait.JitterUntilWithContext, wait.BackoffUntil, wait.BackoffUntilWithContext)
-	ours = allLoops(ourExponential, ourwait.Until, ourwait.UntilWithContext,
-		ourwait.NonSlidingUntil, ourwait.NonSlidingUntilWithContext,
-		ourwait.JitterUntil, ourwait.JitterUntilWithContext,
-		func(f func(), m wait.BackoffManager, s bool, stop <-chan struct{}) {
-			ourwait.BackoffUntil(f, m, s, stop)
-		},
-		func(ctx context.Context, f func(context.Context), m wait.BackoffManager, s bool) {
-			ourwait.BackoffUntilWithContext(ctx, f, m, s)
-		})
-	return theirs, ours
-}
+func alone(f func()) func(context.Context) { return func(context.Context) { f() } }
 
 // The loops begin the same runs at the same times, and return at the same time, for runs of any
 // length and a stop at any time: before, in or between runs. Runs end at odd milliseconds, stops
 // come at even milliseconds, and periods end at either: no two at once, whose order is open.
 func TestLoopsStepByStep(t *testing.T) {
 	r := generator(t)
-	theirs, ours := bothLoops()
+	theirs, ours := theirLoops(), ourLoops()
 	for range 50 {
 		var lengths []time.Duration
 		for range 30 {
@@ -458,8 +455,7 @@ func TestBackoffDifferences(t *testing.T) {
 // This difference is not in the table, as it would print on standard error: apimachinery logs a
 // panic in a loop, such as the panic of a nil function, before the panic reaches the caller.
 func TestLoopsPanicOn(t *testing.T) {
-	_, ours := bothLoops()
-	for name, loop := range ours {
+	for name, loop := range ourLoops() {
 		if got := recovered(func() { loop(t.Context(), func() { panic("boom") }, true) }); got != "boom" {
 			t.Errorf("%s: %s", name, got)
 		}

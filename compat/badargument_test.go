@@ -5,6 +5,8 @@ package compat_test
 import (
 	"context"
 	"go/types"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,36 +21,94 @@ import (
 	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
-// A badArgument is a call with an invalid argument. The call returns a first use of the constructed
-// value.
+// A badArgument is a call of a function of both packages with the same arguments. An argument that is nil or
+// absent is the zero value of its type.
 type badArgument struct {
 	function, argument string
-	theirs, ours       func() (use func())
-	want               string // the panic of ours: at construction or at first use
+	theirs, ours       any
+	args               []any
+	want               string // the panic of ours, in the call or at first use
 }
 
+var stages = []string{"panics", "panics at first use", "never panics"}
+
 // stage returns how far a call gets.
-func stage(construct func() func()) (reached int, text string) {
-	var use func()
-	if text = recovered(func() { use = construct() }); text != "" {
+func (b badArgument) stage(function any) (reached int, text string) {
+	var result []reflect.Value
+	if text = recovered(func() { result = b.call(reflect.ValueOf(function)) }); text != "" {
 		return 0, text
 	}
-	if text = recovered(use); text != "" {
+	if text = recovered(func() { use(result) }); text != "" {
 		return 1, text
 	}
 	return 2, ""
 }
 
-var stages = []string{"panics at construction", "panics at first use", "never panics"}
+func (b badArgument) call(f reflect.Value) []reflect.Value {
+	var in []reflect.Value
+	for i := range max(f.Type().NumIn(), len(b.args)) {
+		variadic := f.Type().IsVariadic() && i >= f.Type().NumIn()-1
+		if variadic && i >= len(b.args) {
+			break
+		}
+		param := f.Type().In(min(i, f.Type().NumIn()-1))
+		if variadic {
+			param = param.Elem()
+		}
+		if i >= len(b.args) || b.args[i] == nil {
+			in = append(in, reflect.Zero(param))
+		} else {
+			in = append(in, reflect.ValueOf(b.args[i]).Convert(param))
+		}
+	}
+	return f.Call(in)
+}
+
+// use makes the first use of what a constructor returns. The interfaces of the two packages have the
+// same methods.
+func use(result []reflect.Value) {
+	if len(result) == 0 {
+		return
+	}
+	switch v := result[0].Interface().(type) {
+	case clientgo.RateLimiter:
+		v.When("item")
+	case clientgo.Interface:
+		useQueue(v)
+	case wait.BackoffManager:
+		v.Backoff()
+	case wait.Timer:
+		v.C()
+	default:
+		if f := reflect.ValueOf(v); f.Kind() == reflect.Func {
+			f.Call(nil) // A DelayFunc.
+		}
+	}
+}
+
+// useQueue adds an item by the call that uses most of the queue, and ends the queue.
+func useQueue(q clientgo.Interface) {
+	defer q.ShutDown()
+	q.Add("item")
+	if d, ok := q.(clientgo.DelayingInterface); ok {
+		d.AddAfter("item", time.Second)
+	}
+	if r, ok := q.(clientgo.RateLimitingInterface); ok {
+		r.AddRateLimited("item")
+	}
+}
 
 // TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem is the rule for all constructors and
 // functions whose names client-go or util/wait has: ours never panic earlier, and a panic names the
 // wrong argument.
 func TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem(t *testing.T) {
+	handlers := utilruntime.PanicHandlers
+	defer func() { utilruntime.PanicHandlers = handlers }()
+	utilruntime.PanicHandlers = nil // Those of apimachinery log a panic of a loop.
 	for _, row := range badArguments() {
 		synctest.Test(t, func(t *testing.T) {
-			theirs, _ := stage(row.theirs)
-			ours, text := stage(row.ours)
+			theirs, _ := row.stage(row.theirs)
+			ours, text := row.stage(row.ours)
 			name := row.function + " with " + row.argument
 			t.Logf("%s: theirs %s, ours %s %s", name, stages[theirs], stages[ours], text)
 			if ours < theirs {
@@ -76,242 +136,142 @@ func TestEachFunctionHasABadArgument(t *testing.T) {
 	}
 }
 
-func badArguments() (rows []badArgument) {
-	rows = append(rows, badQueues()...)
-	rows = append(rows, badLimiters()...)
-	rows = append(rows, badWork()...)
-	rows = append(rows, badBackoffs()...)
-	rows = append(rows, badLoops()...)
-	return rows
+func badArguments() []badArgument {
+	return slices.Concat(badQueues(), badLimiters(), badWork(), badBackoffs(), badLoops())
 }
 
 const (
 	noQueueLimiter = "workqueue: the rate limiter of TypedRateLimiting is nil: give one to its constructor"
 	noMaxOf        = "workqueue: the rate limiter of TypedMaxOfRateLimiter is nil: give one to its constructor"
 	noMaxWait      = "workqueue: the rate limiter of TypedWithMaxWaitRateLimiter is nil: give one to its constructor"
+	noBucket       = "workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter"
 	noClock        = "wait: clock is nil"
 	noFunction     = "wait: function to run is nil"
 	noManager      = "wait: backoff manager is nil"
+	noCondition    = "wait: condition is nil"
+	nilPointer     = "runtime error: invalid memory address or nil pointer dereference"
 )
 
-// used adds an item by the call that uses most of the queue, and ends the queue.
-func used[T comparable](q typedQueue[T]) func() {
-	var item T
-	return func() {
-		defer q.ShutDown()
-		q.Add(item)
-		if d, ok := q.(delayingQueue[T]); ok {
-			d.AddAfter(item, time.Second)
-		}
-		if r, ok := q.(rateLimitingQueue[T]); ok {
-			r.AddRateLimited(item)
-		}
-	}
-}
-
-func asked[T comparable](l clientgo.TypedRateLimiter[T]) func() { return func() { l.When(*new(T)) } }
-
 func badQueues() []badArgument {
-	their, our := clientgo.DefaultControllerRateLimiter, workqueue.DefaultControllerRateLimiter
+	limiter := []any{nil, workqueue.DefaultControllerRateLimiter()}
 	return []badArgument{
-		{"NewNamed", "no name", func() func() { return used[any](clientgo.NewNamed("")) }, func() func() { return used[any](workqueue.NewNamed("")) }, ""},
-		{"NewWithConfig", "no config", func() func() { return used[any](clientgo.NewWithConfig(clientgo.QueueConfig{})) },
-			func() func() { return used[any](workqueue.NewWithConfig(workqueue.QueueConfig{})) }, ""},
-		{"NewTypedWithConfig", "no config", func() func() { return used[int](clientgo.NewTypedWithConfig(clientgo.TypedQueueConfig[int]{})) },
-			func() func() { return used[int](workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{})) }, ""},
-		{"NewNamedDelayingQueue", "no name", func() func() { return used[any](clientgo.NewNamedDelayingQueue("")) },
-			func() func() { return used[any](workqueue.NewNamedDelayingQueue("")) }, ""},
-		{"NewDelayingQueueWithConfig", "no config", func() func() {
-			return used[any](clientgo.NewDelayingQueueWithConfig(clientgo.DelayingQueueConfig{}))
-		}, func() func() {
-			return used[any](workqueue.NewDelayingQueueWithConfig(workqueue.DelayingQueueConfig{}))
-		}, ""},
-		{"NewTypedDelayingQueueWithConfig", "no config", func() func() {
-			return used[int](clientgo.NewTypedDelayingQueueWithConfig(clientgo.TypedDelayingQueueConfig[int]{}))
-		}, func() func() {
-			return used[int](workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[int]{}))
-		}, ""},
-		{"NewDelayingQueueWithCustomQueue", "no queue", func() func() { return used[any](clientgo.NewDelayingQueueWithCustomQueue(nil, "")) },
-			func() func() { return used[any](workqueue.NewDelayingQueueWithCustomQueue(nil, "")) }, ""},
-		{"NewDelayingQueueWithCustomClock", "no clock", func() func() { return used[any](clientgo.NewDelayingQueueWithCustomClock(nil, "")) },
-			func() func() { return used[any](workqueue.NewDelayingQueueWithCustomClock(nil, "")) }, ""},
-		{"NewRateLimitingQueueWithDelayingInterface", "no queue", func() func() {
-			return used[any](clientgo.NewRateLimitingQueueWithDelayingInterface(nil, their()))
-		}, func() func() {
-			return used[any](workqueue.NewRateLimitingQueueWithDelayingInterface(nil, our()))
-		}, ""},
-		{"NewRateLimitingQueueWithDelayingInterface", "no limiter", func() func() {
-			return used[any](clientgo.NewRateLimitingQueueWithDelayingInterface(clientgo.NewDelayingQueue(), nil))
-		}, func() func() {
-			return used[any](workqueue.NewRateLimitingQueueWithDelayingInterface(workqueue.NewDelayingQueue(), nil))
-		}, noQueueLimiter},
-		{"NewRateLimitingQueue", "no limiter", func() func() { return used[any](clientgo.NewRateLimitingQueue(nil)) },
-			func() func() { return used[any](workqueue.NewRateLimitingQueue(nil)) }, noQueueLimiter},
-		{"NewNamedRateLimitingQueue", "no limiter", func() func() { return used[any](clientgo.NewNamedRateLimitingQueue(nil, "")) },
-			func() func() { return used[any](workqueue.NewNamedRateLimitingQueue(nil, "")) }, noQueueLimiter},
-		{"NewRateLimitingQueueWithConfig", "no limiter", func() func() {
-			return used[any](clientgo.NewRateLimitingQueueWithConfig(nil, clientgo.RateLimitingQueueConfig{}))
-		}, func() func() {
-			return used[any](workqueue.NewRateLimitingQueueWithConfig(nil, workqueue.RateLimitingQueueConfig{}))
-		}, noQueueLimiter},
-		{"NewTypedRateLimitingQueue", "no limiter", func() func() { return used[int](clientgo.NewTypedRateLimitingQueue[int](nil)) },
-			func() func() { return used[int](workqueue.NewTypedRateLimitingQueue[int](nil)) }, noQueueLimiter},
-		{"NewTypedRateLimitingQueueWithConfig", "no limiter", func() func() {
-			return used[int](clientgo.NewTypedRateLimitingQueueWithConfig(nil, clientgo.TypedRateLimitingQueueConfig[int]{}))
-		}, func() func() {
-			return used[int](workqueue.NewTypedRateLimitingQueueWithConfig(nil, workqueue.TypedRateLimitingQueueConfig[int]{}))
-		}, noQueueLimiter},
-		{"SetProvider", "no provider", func() func() { return func() { clientgo.SetProvider(nil) } },
-			func() func() { return func() { workqueue.SetProvider(nil) } }, ""},
+		{"NewNamed", "no name", clientgo.NewNamed, workqueue.NewNamed, nil, ""},
+		{"NewWithConfig", "no config", clientgo.NewWithConfig, workqueue.NewWithConfig, nil, ""},
+		{"NewTypedWithConfig", "no config", clientgo.NewTypedWithConfig[any], workqueue.NewTypedWithConfig[any], nil, ""},
+		{"NewNamedDelayingQueue", "no name", clientgo.NewNamedDelayingQueue, workqueue.NewNamedDelayingQueue, nil, ""},
+		{"NewDelayingQueueWithConfig", "no config", clientgo.NewDelayingQueueWithConfig, workqueue.NewDelayingQueueWithConfig, nil, ""},
+		{"NewTypedDelayingQueueWithConfig", "no config", clientgo.NewTypedDelayingQueueWithConfig[any], workqueue.NewTypedDelayingQueueWithConfig[any], nil, ""},
+		{"NewDelayingQueueWithCustomQueue", "no queue", clientgo.NewDelayingQueueWithCustomQueue, workqueue.NewDelayingQueueWithCustomQueue, nil, ""},
+		{"NewDelayingQueueWithCustomClock", "no clock", clientgo.NewDelayingQueueWithCustomClock, workqueue.NewDelayingQueueWithCustomClock, nil, ""},
+		{"NewRateLimitingQueueWithDelayingInterface", "no queue", clientgo.NewRateLimitingQueueWithDelayingInterface, workqueue.NewRateLimitingQueueWithDelayingInterface, limiter, ""},
+		{"NewRateLimitingQueueWithDelayingInterface", "no limiter",
+			func() any {
+				return clientgo.NewRateLimitingQueueWithDelayingInterface(clientgo.NewDelayingQueue(), nil)
+			},
+			func() any {
+				return workqueue.NewRateLimitingQueueWithDelayingInterface(workqueue.NewDelayingQueue(), nil)
+			}, nil, noQueueLimiter},
+		{"NewRateLimitingQueue", "no limiter", clientgo.NewRateLimitingQueue, workqueue.NewRateLimitingQueue, nil, noQueueLimiter},
+		{"NewNamedRateLimitingQueue", "no limiter", clientgo.NewNamedRateLimitingQueue, workqueue.NewNamedRateLimitingQueue, nil, noQueueLimiter},
+		{"NewRateLimitingQueueWithConfig", "no limiter", clientgo.NewRateLimitingQueueWithConfig, workqueue.NewRateLimitingQueueWithConfig, nil, noQueueLimiter},
+		{"NewTypedRateLimitingQueue", "no limiter", clientgo.NewTypedRateLimitingQueue[any], workqueue.NewTypedRateLimitingQueue[any], nil, noQueueLimiter},
+		{"NewTypedRateLimitingQueueWithConfig", "no limiter", clientgo.NewTypedRateLimitingQueueWithConfig[any], workqueue.NewTypedRateLimitingQueueWithConfig[any], nil, noQueueLimiter},
+		{"SetProvider", "no provider", clientgo.SetProvider, workqueue.SetProvider, nil, ""},
 	}
 }
 
 func badLimiters() []badArgument {
-	const s = time.Second
+	negative, none := []any{-time.Second, -time.Second, -1}, []any{nil}
 	return []badArgument{
-		{"NewItemExponentialFailureRateLimiter", "negative delays", func() func() { return asked[any](clientgo.NewItemExponentialFailureRateLimiter(-s, -s)) },
-			func() func() { return asked[any](workqueue.NewItemExponentialFailureRateLimiter(-s, -s)) }, ""},
-		{"NewTypedItemExponentialFailureRateLimiter", "negative delays", func() func() { return asked(clientgo.NewTypedItemExponentialFailureRateLimiter[int](-s, -s)) },
-			func() func() { return asked(workqueue.NewTypedItemExponentialFailureRateLimiter[int](-s, -s)) }, ""},
-		{"NewItemFastSlowRateLimiter", "negative numbers", func() func() { return asked[any](clientgo.NewItemFastSlowRateLimiter(-s, -s, -1)) },
-			func() func() { return asked[any](workqueue.NewItemFastSlowRateLimiter(-s, -s, -1)) }, ""},
-		{"NewTypedItemFastSlowRateLimiter", "negative numbers", func() func() { return asked(clientgo.NewTypedItemFastSlowRateLimiter[int](-s, -s, -1)) },
-			func() func() { return asked(workqueue.NewTypedItemFastSlowRateLimiter[int](-s, -s, -1)) }, ""},
-		{"NewMaxOfRateLimiter", "no limiters", func() func() { return asked[any](clientgo.NewMaxOfRateLimiter()) },
-			func() func() { return asked[any](workqueue.NewMaxOfRateLimiter()) }, ""},
-		{"NewMaxOfRateLimiter", "a nil limiter", func() func() { return asked[any](clientgo.NewMaxOfRateLimiter(nil)) },
-			func() func() { return asked[any](workqueue.NewMaxOfRateLimiter(nil)) }, noMaxOf},
-		{"NewTypedMaxOfRateLimiter", "a nil limiter", func() func() { return asked(clientgo.NewTypedMaxOfRateLimiter[int](nil)) },
-			func() func() { return asked(workqueue.NewTypedMaxOfRateLimiter[int](nil)) }, noMaxOf},
-		{"NewWithMaxWaitRateLimiter", "no limiter", func() func() { return asked[any](clientgo.NewWithMaxWaitRateLimiter(nil, s)) },
-			func() func() { return asked[any](workqueue.NewWithMaxWaitRateLimiter(nil, s)) }, noMaxWait},
-		{"NewTypedWithMaxWaitRateLimiter", "no limiter", func() func() { return asked(clientgo.NewTypedWithMaxWaitRateLimiter[int](nil, s)) },
-			func() func() { return asked(workqueue.NewTypedWithMaxWaitRateLimiter[int](nil, s)) }, noMaxWait},
-		{"TypedWithMaxWaitRateLimiter", "no limiter", func() func() { return asked[int](clientgo.TypedWithMaxWaitRateLimiter[int]{}) },
-			func() func() { return asked[int](workqueue.TypedWithMaxWaitRateLimiter[int]{}) }, noMaxWait},
-		{"TypedBucketRateLimiter", "no bucket", func() func() { return asked[int](&clientgo.TypedBucketRateLimiter[int]{}) },
-			func() func() { return asked[int](&workqueue.TypedBucketRateLimiter[int]{}) },
-			"workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter"},
+		{"NewItemExponentialFailureRateLimiter", "negative delays", clientgo.NewItemExponentialFailureRateLimiter, workqueue.NewItemExponentialFailureRateLimiter, negative[:2], ""},
+		{"NewTypedItemExponentialFailureRateLimiter", "negative delays", clientgo.NewTypedItemExponentialFailureRateLimiter[any], workqueue.NewTypedItemExponentialFailureRateLimiter[any], negative[:2], ""},
+		{"NewItemFastSlowRateLimiter", "negative numbers", clientgo.NewItemFastSlowRateLimiter, workqueue.NewItemFastSlowRateLimiter, negative, ""},
+		{"NewTypedItemFastSlowRateLimiter", "negative numbers", clientgo.NewTypedItemFastSlowRateLimiter[any], workqueue.NewTypedItemFastSlowRateLimiter[any], negative, ""},
+		{"NewMaxOfRateLimiter", "no limiters", clientgo.NewMaxOfRateLimiter, workqueue.NewMaxOfRateLimiter, nil, ""},
+		{"NewMaxOfRateLimiter", "a nil limiter", clientgo.NewMaxOfRateLimiter, workqueue.NewMaxOfRateLimiter, none, noMaxOf},
+		{"NewTypedMaxOfRateLimiter", "a nil limiter", clientgo.NewTypedMaxOfRateLimiter[any], workqueue.NewTypedMaxOfRateLimiter[any], none, noMaxOf},
+		{"NewWithMaxWaitRateLimiter", "no limiter", clientgo.NewWithMaxWaitRateLimiter, workqueue.NewWithMaxWaitRateLimiter, nil, noMaxWait},
+		{"NewTypedWithMaxWaitRateLimiter", "no limiter", clientgo.NewTypedWithMaxWaitRateLimiter[any], workqueue.NewTypedWithMaxWaitRateLimiter[any], nil, noMaxWait},
+		{"TypedWithMaxWaitRateLimiter", "no limiter", func() any { return clientgo.TypedWithMaxWaitRateLimiter[any]{} },
+			func() any { return workqueue.TypedWithMaxWaitRateLimiter[any]{} }, nil, noMaxWait},
+		{"TypedBucketRateLimiter", "no bucket", func() any { return &clientgo.TypedBucketRateLimiter[any]{} },
+			func() any { return &workqueue.TypedBucketRateLimiter[any]{} }, nil, noBucket},
 	}
 }
 
-func badWork() []badArgument {
-	var none context.Context
+func badWork() (rows []badArgument) {
 	ctx, f := context.Background(), func(int) {}
-	row := func(argument string, theirs, ours func(), want string) badArgument {
-		// The call is its own first use.
-		return badArgument{"ParallelizeUntil", argument, func() func() { return theirs }, func() func() { return ours }, want}
+	for _, row := range []struct {
+		argument string
+		args     []any
+		want     string
+	}{
+		{"no context", []any{nil, 1, 1, f}, ""},
+		{"-1 workers", []any{ctx, -1, 1, f}, "workqueue: negative number of workers -1"},
+		{"-1 workers and no piece", []any{ctx, -1, 0, f}, ""},
+		{"-1 pieces", []any{ctx, 1, -1, f}, ""},
+		{"no work to do and no piece", []any{ctx, 1, 0, nil, nil}, ""},
+		{"no work to do and no worker", []any{ctx, 0, 1, nil}, ""},
+	} {
+		rows = append(rows, badArgument{"ParallelizeUntil", row.argument, clientgo.ParallelizeUntil, workqueue.ParallelizeUntil, row.args, row.want})
 	}
-	return []badArgument{
-		row("no context", func() { clientgo.ParallelizeUntil(none, 1, 1, f) }, func() { workqueue.ParallelizeUntil(none, 1, 1, f) }, ""),
-		row("-1 workers", func() { clientgo.ParallelizeUntil(ctx, -1, 1, f) }, func() { workqueue.ParallelizeUntil(ctx, -1, 1, f) },
-			"workqueue: negative number of workers -1"),
-		row("-1 workers and no piece", func() { clientgo.ParallelizeUntil(ctx, -1, 0, f) }, func() { workqueue.ParallelizeUntil(ctx, -1, 0, f) }, ""),
-		row("-1 pieces", func() { clientgo.ParallelizeUntil(ctx, 1, -1, f) }, func() { workqueue.ParallelizeUntil(ctx, 1, -1, f) }, ""),
-		row("no work to do and no piece", func() { clientgo.ParallelizeUntil(ctx, 1, 0, nil, nil) }, func() { workqueue.ParallelizeUntil(ctx, 1, 0, nil, nil) }, ""),
-		row("no work to do and no worker", func() { clientgo.ParallelizeUntil(ctx, 0, 1, nil) }, func() { workqueue.ParallelizeUntil(ctx, 0, 1, nil) }, ""),
-		{"WithChunkSize", "-1", func() func() {
-			chunk := clientgo.WithChunkSize(-1)
-			return func() { clientgo.ParallelizeUntil(ctx, 1, 3, f, chunk) }
-		}, func() func() {
-			chunk := workqueue.WithChunkSize(-1)
-			return func() { workqueue.ParallelizeUntil(ctx, 1, 3, f, chunk) }
-		}, ""},
-	}
+	return append(rows, badArgument{"WithChunkSize", "-1",
+		func(size int) { clientgo.ParallelizeUntil(ctx, 1, 3, f, clientgo.WithChunkSize(size)) },
+		func(size int) { workqueue.ParallelizeUntil(ctx, 1, 3, f, workqueue.WithChunkSize(size)) }, []any{-1}, ""})
 }
 
-func badBackoffs() []badArgument {
+func badBackoffs() (rows []badArgument) {
 	const s = time.Second
-	calls := func(next func() time.Duration) func() { return func() { next() } }
-	resets := func(what string, b wait.Backoff, reset time.Duration, c clock.Clock, want string) badArgument {
-		return badArgument{"DelayWithReset", what, func() func() { return calls(b.DelayWithReset(c, reset)) },
-			func() func() { return calls(ourwait.Backoff(b).DelayWithReset(c, reset)) }, want}
+	for _, row := range []struct {
+		argument string
+		backoff  wait.Backoff
+		reset    time.Duration
+		want     string
+	}{
+		{"no clock", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, s, noClock},
+		{"no clock and no factor", wait.Backoff{Duration: s, Steps: 3, Jitter: 1}, s, ""},
+		{"no clock and a negative factor", wait.Backoff{Duration: s, Factor: -2, Steps: 3}, s, ""},
+		{"no clock and no interval", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, 0, ""},
+		{"no clock and a negative interval", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, -s, ""},
+	} {
+		rows = append(rows, badArgument{"DelayWithReset", row.argument, wait.Backoff.DelayWithReset, ourwait.Backoff.DelayWithReset,
+			[]any{row.backoff, nil, row.reset}, row.want})
 	}
-	return []badArgument{
-		resets("no clock", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, s, nil, noClock),
-		resets("no clock and no factor", wait.Backoff{Duration: s, Steps: 3, Jitter: 1}, s, nil, ""),
-		resets("no clock and a negative factor", wait.Backoff{Duration: s, Factor: -2, Steps: 3}, s, nil, ""),
-		resets("no clock and no interval", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, 0, nil, ""),
-		resets("no clock and a negative interval", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, -s, nil, ""),
-		{"NewJitteredBackoffManager", "no clock", func() func() {
-			m := wait.NewJitteredBackoffManager(s, 1, nil)
-			return func() { m.Backoff() }
-		}, func() func() {
-			m := ourwait.NewJitteredBackoffManager(s, 1, nil)
-			return func() { m.Backoff() }
-		}, noClock},
-		{"NewExponentialBackoffManager", "no clock", func() func() {
-			m := wait.NewExponentialBackoffManager(s, s, s, 2, 1, nil)
-			return func() { m.Backoff() }
-		}, func() func() {
-			m := ourwait.NewExponentialBackoffManager(s, s, s, 2, 1, nil)
-			return func() { m.Backoff() }
-		}, noClock},
-		{"Jitter", "negative numbers", func() func() { return func() { wait.Jitter(-s, -1) } },
-			func() func() { return func() { ourwait.Jitter(-s, -1) } }, ""},
-		{"DelayFunc.Timer", "no clock", func() func() { wait.DelayFunc(nil).Timer(nil); return func() {} },
-			func() func() { ourwait.DelayFunc(nil).Timer(nil); return func() {} }, noClock},
-		{"DelayFunc.Timer", "no function", func() func() {
-			timer := wait.DelayFunc(nil).Timer(clock.RealClock{})
-			return func() { timer.C() }
-		}, func() func() {
-			timer := ourwait.DelayFunc(nil).Timer(clock.RealClock{})
-			return func() { timer.C() }
-		}, nilPointer},
-		{"DelayFunc.Until", "no condition", func() func() {
-			return silently(func() { wait.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) })
-		}, func() func() {
-			return func() { ourwait.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) }
-		}, "wait: condition is nil"},
-		{"Concurrent", "no function", func() func() { return calls(wait.DelayFunc(nil).Concurrent()) },
-			func() func() { return calls(ourwait.DelayFunc(nil).Concurrent()) }, nilPointer},
-	}
+	return append(rows, []badArgument{
+		{"NewJitteredBackoffManager", "no clock", wait.NewJitteredBackoffManager, ourwait.NewJitteredBackoffManager, []any{s, 1}, noClock},
+		{"NewExponentialBackoffManager", "no clock", wait.NewExponentialBackoffManager, ourwait.NewExponentialBackoffManager, []any{s, s, s, 2, 1}, noClock},
+		{"Jitter", "negative numbers", wait.Jitter, ourwait.Jitter, []any{-s, -1}, ""},
+		{"DelayFunc.Timer", "no clock", wait.DelayFunc.Timer, ourwait.DelayFunc.Timer, nil, noClock},
+		{"DelayFunc.Timer", "no function", wait.DelayFunc.Timer, ourwait.DelayFunc.Timer, []any{nil, clock.RealClock{}}, nilPointer},
+		{"DelayFunc.Until", "no condition", wait.DelayFunc.Until, ourwait.DelayFunc.Until,
+			[]any{wait.Backoff{}.DelayFunc(), context.Background(), true, true}, noCondition},
+		{"Concurrent", "no function", wait.DelayFunc.Concurrent, ourwait.DelayFunc.Concurrent, nil, nilPointer},
+	}...)
 }
-
-const nilPointer = "runtime error: invalid memory address or nil pointer dereference"
 
 // badLoops are called before and after their stop.
 func badLoops() (rows []badArgument) {
-	manager := wait.NewJitteredBackoffManager(time.Second, 0, clock.RealClock{})
+	const s = time.Second
+	manager := wait.NewJitteredBackoffManager(s, 0, clock.RealClock{})
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, ctx := range []context.Context{context.Background(), stopped} {
-		row := func(function, argument, want string, theirs, ours func()) {
+		for _, row := range []badArgument{
+			{"Until", "no function", wait.Until, ourwait.Until, []any{nil, s, ctx.Done()}, noFunction},
+			{"UntilWithContext", "no function", wait.UntilWithContext, ourwait.UntilWithContext, []any{ctx, nil, s}, noFunction},
+			{"JitterUntil", "no function", wait.JitterUntil, ourwait.JitterUntil, []any{nil, s, 0, true, ctx.Done()}, noFunction},
+			{"JitterUntilWithContext", "no function", wait.JitterUntilWithContext, ourwait.JitterUntilWithContext, []any{ctx, nil, s, 0, true}, noFunction},
+			{"BackoffUntil", "no function", wait.BackoffUntil, ourwait.BackoffUntil, []any{nil, manager, true, ctx.Done()}, noFunction},
+			{"BackoffUntil", "no manager", wait.BackoffUntil, ourwait.BackoffUntil, []any{func() {}, nil, true, ctx.Done()}, noManager},
+			{"BackoffUntilWithContext", "no manager", wait.BackoffUntilWithContext, ourwait.BackoffUntilWithContext, []any{ctx, func(context.Context) {}}, noManager},
+		} {
 			if ctx == stopped {
-				argument, want = argument+" and told to stop", ""
+				row.argument, row.want = row.argument+" and told to stop", ""
 			}
-			// Those of apimachinery log their panics on the way.
-			rows = append(rows, badArgument{function, argument, func() func() { return silently(theirs) }, func() func() { return ours }, want})
+			rows = append(rows, row)
 		}
-		row("Until", "no function", noFunction,
-			func() { wait.Until(nil, time.Second, ctx.Done()) }, func() { ourwait.Until(nil, time.Second, ctx.Done()) })
-		row("UntilWithContext", "no function", noFunction,
-			func() { wait.UntilWithContext(ctx, nil, time.Second) }, func() { ourwait.UntilWithContext(ctx, nil, time.Second) })
-		row("JitterUntil", "no function", noFunction,
-			func() { wait.JitterUntil(nil, time.Second, 0, true, ctx.Done()) },
-			func() { ourwait.JitterUntil(nil, time.Second, 0, true, ctx.Done()) })
-		row("JitterUntilWithContext", "no function", noFunction,
-			func() { wait.JitterUntilWithContext(ctx, nil, time.Second, 0, true) },
-			func() { ourwait.JitterUntilWithContext(ctx, nil, time.Second, 0, true) })
-		row("BackoffUntil", "no function", noFunction,
-			func() { wait.BackoffUntil(nil, manager, true, ctx.Done()) }, func() { ourwait.BackoffUntil(nil, manager, true, ctx.Done()) })
-		row("BackoffUntil", "no manager", noManager,
-			func() { wait.BackoffUntil(func() {}, nil, true, ctx.Done()) }, func() { ourwait.BackoffUntil(func() {}, nil, true, ctx.Done()) })
-		row("BackoffUntilWithContext", "no manager", noManager,
-			func() { wait.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, false) },
-			func() { ourwait.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, false) })
 	}
 	return rows
-}
-
-// silently is f without the logs that apimachinery writes of a panic.
-func silently(f func()) func() {
-	return func() {
-		handlers := utilruntime.PanicHandlers
-		defer func() { utilruntime.PanicHandlers = handlers }()
-		utilruntime.PanicHandlers = nil
-		f()
-	}
 }
 
 // controller-runtime's own test of UsePriorityQueue: false makes a queue with a nil limiter, and

@@ -20,50 +20,6 @@ var swapped = map[string]struct {
 	code     string
 	compiles bool // with our path
 }{
-	"a queue, its limiter and its loop": {`
-		import "WORKQUEUE"
-
-		type controller struct{ queue workqueue.TypedRateLimitingInterface[string] }
-
-		func newController() *controller {
-			return &controller{workqueue.NewTypedRateLimitingQueueWithConfig(
-				workqueue.NewTypedMaxOfRateLimiter(
-					workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 2),
-					workqueue.DefaultTypedControllerRateLimiter[string]()),
-				workqueue.TypedRateLimitingQueueConfig[string]{Name: "q"})}
-		}
-
-		func (c *controller) next() bool {
-			key, shutdown := c.queue.Get()
-			if shutdown {
-				return false
-			}
-			defer c.queue.Done(key)
-			c.queue.Forget(key)
-			c.queue.AddRateLimited(key)
-			return true
-		}`, true},
-	"a provider of metrics": {`
-		import "WORKQUEUE"
-
-		type provider struct{ workqueue.MetricsProvider }
-
-		func (provider) NewDepthMetric(name string) workqueue.GaugeMetric { return nil }
-
-		func init() { workqueue.SetProvider(provider{}) }`, true},
-	"a queue as an argument": {`
-		import (
-			"context"
-			"WORKQUEUE"
-			"sigs.k8s.io/controller-runtime/pkg/event"
-			"sigs.k8s.io/controller-runtime/pkg/handler"
-			"sigs.k8s.io/controller-runtime/pkg/reconcile"
-		)
-
-		func enqueue(ctx context.Context, e event.CreateEvent) {
-			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-			(&handler.EnqueueRequestForObject{}).Create(ctx, e, q)
-		}`, true},
 	"an EventHandler": {`
 		import (
 			"context"
