@@ -72,12 +72,6 @@ func Workload(theirs, ours Queue, compare func(moment string)) {
 	sleep(time.Minute)
 }
 
-// Seven are the names of client-go's series.
-var Seven = []string{
-	"workqueue_depth", "workqueue_adds_total", "workqueue_queue_duration_seconds", "workqueue_work_duration_seconds",
-	"workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds", "workqueue_retries_total",
-}
-
 // Series returns the series of a queue by their names, without the labels called
 // name and controller. Empty labels are left out too, as Prometheus does not
 // distinguish an empty label from a missing label.

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,68 +72,5 @@ func TestReplicas(t *testing.T) {
 	wellFormed(t, "replicas", svg)
 	if got := bytes.Count(svg, []byte("> 2</text>")); got != 2 {
 		t.Errorf("%d marks of the second phase, want one in each panel:\n%s", got, svg)
-	}
-}
-
-func TestValue(t *testing.T) {
-	for cell, want := range map[string]float64{
-		"43.4 ns (40.9 to 49.9)": 43.4e-9, "1.82 µs": 1.82e-6, "4.29 ms (2.95 to 6.42)": 4.29e-3, "15.2 s": 15.2,
-		"17.4 KiB (17.4 to 17.4)": 17.4 * 1024, "1496 B": 1496, "0 (0 to 0)": 0, "-0.40 B": -0.4,
-	} {
-		if got, err := value(cell); err != nil || math.Abs(got-want) > math.Abs(want)*1e-9 {
-			t.Errorf("%q: got %v, %v, want %v", cell, got, err, want)
-		}
-	}
-	if got, err := value(""); err != nil || !math.IsNaN(got) {
-		t.Errorf("an empty cell: got %v, %v, want NaN", got, err)
-	}
-	for _, cell := range []string{"fast", "3 parsecs", "1.2.3 ns"} {
-		if got, err := value(cell); err == nil {
-			t.Errorf("%q: got %v, want an error", cell, got)
-		}
-	}
-}
-
-// The head of a section is a row. A scenario that client-go lacks, and sections that are not drawn, are none.
-func TestBars(t *testing.T) {
-	const page = `<!-- measured: scenarios -->
-| scenario | workqueue | client-go | × client-go | priority queue | channel or timer | goal |
-|---|---:|---:|---:|---:|---:|---|
-| **One goroutine**: Time. | | | | | | |
-| a ` + "`cycle`" + ` | 50 ns (1 to 2) | 100 ns | **2.00×** | 200 ns |  |  |
-| ▼ lost | 50 ns | 25 ns | **0.50× ~** |  |  |  |
-| of Run | 50 ns |  | **-** |  |  |  |
-| **Memory**: Bytes. | | | | | | |
-| an item | 0 B | 100 B | **> 100×** |  |  |  |
-<!-- end -->
-`
-	got, err := bars([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []bar{{title: "One goroutine", head: true}, {title: "a cycle", ours: 2, theirs: 0.5}, {title: "lost", ours: 0.5, theirs: math.NaN()}}
-	if len(got) != len(want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
-	for i, w := range want[1:] {
-		g := got[i+1]
-		if g.title != w.title || g.ours != w.ours || g.theirs != w.theirs && !math.IsNaN(w.theirs) || math.IsNaN(w.theirs) != math.IsNaN(g.theirs) {
-			t.Errorf("got %v, want %v", g, w)
-		}
-	}
-	if got[0].title != want[0].title || !got[0].head {
-		t.Errorf("got %v, want the head", got[0])
-	}
-}
-
-func TestPagesWithoutATable(t *testing.T) {
-	for name, draw := range map[string]func([]byte) ([]byte, error){
-		"benchmarks": drawBenchmarks, "scaling": drawScaling, "fairness": drawFairness, "replicas": drawReplicas,
-	} {
-		for _, text := range []string{"", "# A page\n", "<!-- measured: scenarios -->\n<!-- end -->\n", "order,tenant\n1,2\n"} {
-			if _, err := draw([]byte(text)); err == nil {
-				t.Errorf("%s of %q: no error", name, text)
-			}
-		}
 	}
 }

@@ -2,11 +2,9 @@ package componentbase_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/compat/adapted"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -64,31 +62,5 @@ func TestProviderInTheRegistryOfComponentBase(t *testing.T) {
 		if left := adapted.Series(t, legacyregistry.DefaultGatherer, name); len(left) > 0 {
 			t.Errorf("after the shutdown these are left of %s: %v", name, left)
 		}
-	}
-}
-
-// The same for a provider that comes after that queue, and so in a registry that has the
-// series. It is here, and not the real one, because that may have one provider only.
-func TestProviderAfterAQueueOfComponentBase(t *testing.T) {
-	adapted.ClientGo("first", nil).ShutDown()
-	r := prometheus.NewRegistry()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var texts []string
-	for _, f := range families {
-		if name := f.GetName(); slices.Contains(adapted.Seven, name) {
-			texts = append(texts, name+": "+f.GetHelp())
-			r.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: f.GetHelp()}, []string{"name"}))
-		}
-	}
-	if len(texts) != 7 {
-		t.Fatalf("got %q", texts)
-	}
-	q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{}))
-	defer q.ShutDown()
-	if got := len(adapted.Series(t, r, "q")); got != 15 {
-		t.Errorf("%d series, want 15", got)
 	}
 }

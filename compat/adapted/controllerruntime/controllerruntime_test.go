@@ -45,30 +45,9 @@ func TestChangedImportLineTakesMetricsAway(t *testing.T) {
 	}
 }
 
-// The shipped provider has the seven series that client-go's queue has with the
-// provider of controller-runtime: names, types, labels, values, classic and
-// native buckets.
-func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
-	r := prometheus.NewPedanticRegistry()
-	p := workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ControllerLabel: true})
-	synctest.Test(t, func(t *testing.T) {
-		theirs, ours := adapted.ClientGo("shipped", provider()), adapted.Ours("shipped", p)
-		adapted.Workload(theirs, ours, func(moment string) {
-			mine := adapted.Series(t, r, "shipped")
-			if len(mine) != 15 {
-				t.Errorf("%s: %d series, want 15", moment, len(mine))
-			}
-			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "shipped"), mine)
-		})
-	})
-	if left := adapted.Series(t, r, "shipped"); len(left) > 0 {
-		t.Errorf("after the shutdown these are left: %v", left)
-	}
-}
-
-// The provider in the registry of controller-runtime itself: the same series as a queue of
-// client-go has there, those of its priority queue beside them, and ours go with the
-// queue.
+// The shipped provider in the registry of controller-runtime itself: the seven series that a queue of
+// client-go has there, with the same types, labels, values, classic and native buckets, those of its priority
+// queue beside them, and ours go with the queue.
 func TestProviderInTheRegistryOfControllerRuntime(t *testing.T) {
 	p := workqueue.NewPrometheusProvider(metrics.Registry, workqueue.PrometheusOptions{})
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +77,7 @@ func TestProviderInTheRegistryOfControllerRuntime(t *testing.T) {
 	t.Error("abandoned_total is missing")
 }
 
-// What is exposed is what Prometheus' linter likes, in all set-ups.
+// Prometheus' linter likes the series of all set-ups.
 func TestLint(t *testing.T) {
 	for name, options := range map[string]workqueue.PrometheusOptions{
 		"default": {},

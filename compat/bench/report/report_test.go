@@ -2,61 +2,12 @@ package main
 
 import (
 	"bytes"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
-
-func TestQuantity(t *testing.T) {
-	for _, c := range []struct {
-		value float64
-		unit  string
-		want  string
-	}{
-		{37.04e-9, "ns/op", "37.04 ns"},
-		{1234.6e-9, "cpu-ns/item", "1.235 µs"},
-		{89.26e-3, "p99-ns", "89.26 ms"},
-		{17675, "B/queue", "17.26 KiB"},
-		{512, "B/queue", "512 B"},
-		{2, "goroutines/queue", "2"},
-		{0, "goroutines/queue", "0"},
-	} {
-		if got := quantity(c.value, c.unit); got != c.want {
-			t.Errorf("%v %s: got %q, want %q", c.value, c.unit, got, c.want)
-		}
-	}
-}
-
-func TestParse(t *testing.T) {
-	const line = "BenchmarkDelayed/impl=timer/items=64k-2 \t 1\t 52449438 ns/op\t 804.8 cpu-ns/item\t 12 B/op\n"
-	values, err := parse([]byte("goos: linux\n" + line + "PASS\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for unit, want := range map[string]float64{"ns/op": 0.052449438, "cpu-ns/item": 804.8e-9, "B/op": 12} {
-		if got := values[unit]; math.Abs(got-want) > want*1e-9 {
-			t.Errorf("%s: got %v, want %v", unit, got, want)
-		}
-	}
-	if _, err := parse([]byte("PASS\n")); err == nil {
-		t.Error("output without a result: got no error")
-	}
-	if _, err := parse([]byte(line + line)); err == nil {
-		t.Error("output with two results: got no error")
-	}
-}
-
-func TestSlowRounds(t *testing.T) {
-	for rounds, want := range map[int]int{1: 1, 3: 1, 4: 2, 10: 3, 20: 6} {
-		if got := slowRounds(rounds); got != want {
-			t.Errorf("of %d rounds: got %d slow ones, want %d", rounds, got, want)
-		}
-	}
-}
 
 func ten(ns float64) []float64 {
 	var values []float64
@@ -89,34 +40,6 @@ func TestRowsOfTheTable(t *testing.T) {
 	none := result{scenario{unit: "goroutines/queue", slow: true, goals: []goal{{0, ""}}}, map[string][]float64{ours: {0, 0, 0}, clientGo: {2, 2, 2}}}
 	if got, want := none.String(), "|  | 0 (0 to 0) | 2 (2 to 2) | **> 100×** |  |  | ≤ 0: reached |"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-// A unit that says nothing for a size has no row, and only the largest sizes have fewer rounds. Rows
-// of a benchmark stand together, so that one run gives the values of all.
-func TestScaleRows(t *testing.T) {
-	rows := scaleRows()
-	for _, c := range []struct {
-		bench, unit string
-		slow, want  bool
-	}{
-		{"Queues/queues=100", "ns/op", false, true},
-		{"Queues/queues=100", "B/queue", false, false},
-		{"Queues/queues=1000", "B/queue", false, true},
-		{"Names/names=10000", "scrape-ns", false, true},
-		{"Names/names=100000", "scrape-ns", true, true},
-	} {
-		has := slices.ContainsFunc(rows, func(s scenario) bool { return s.bench == c.bench && s.unit == c.unit && s.slow == c.slow })
-		if has != c.want {
-			t.Errorf("row of %s in %s, slow %v: got %v, want %v", c.bench, c.unit, c.slow, has, c.want)
-		}
-	}
-	results, sizes := make([]result, len(rows)), make(map[string]bool)
-	for i, s := range rows {
-		results[i].scenario, sizes[s.bench] = s, true
-	}
-	if got := len(byBenchmark(results)); got != len(sizes) {
-		t.Errorf("%d runs for %d benchmarks", got, len(sizes))
 	}
 }
 
@@ -202,21 +125,6 @@ func TestTableOfWorkers(t *testing.T) {
 	}
 	if strings.Contains(got, "KeepTimes queue, client-go") {
 		t.Error("a queue of client-go keeps no times without metrics")
-	}
-}
-
-// A page keeps a table of which some rows were not measured.
-func TestTablesThatAreComplete(t *testing.T) {
-	var results []result
-	for _, s := range runRows() {
-		results = append(results, result{s, nil})
-	}
-	tables := pageTables(results, origin{})
-	if tables["workers"] == "" || tables["scenarios"] != "" || tables["origin"] != "" {
-		t.Errorf("got %q", tables)
-	}
-	if tables := pageTables(results[1:], origin{}); len(tables) > 0 {
-		t.Errorf("got %q without the first row", tables)
 	}
 }
 
