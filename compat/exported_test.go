@@ -17,8 +17,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the list of our exported name
 
 const exportedList = "testdata/exported.txt"
 
-// TestExportedNames holds the list of all that the packages export which users import. Nobody
-// changes one of these names unseen: docs/compatibility.md says what we promise of them.
+// TestExportedNames holds the list of the exported names of all packages for users. Nobody
+// changes a name unseen: docs/compatibility.md has our promises.
 func TestExportedNames(t *testing.T) {
 	got := exportedNames(t)
 	if *rewrite {
@@ -47,7 +47,7 @@ func TestExportedNames(t *testing.T) {
 }
 
 // exportedNames returns a line for each name, sorted within its package. The modules of users
-// are the root and its directories with a go.mod, but for those that only we run.
+// are the root and its directories with a go.mod, without the modules for ourselves.
 func exportedNames(t *testing.T) string {
 	t.Helper()
 	mods, err := filepath.Glob("../*/go.mod")
@@ -85,7 +85,7 @@ func exportedNames(t *testing.T) string {
 }
 
 // exportedIn returns the declarations of a package. Fields and methods have lines of their
-// own, so that a difference shows what has changed.
+// own, so a difference shows the method or field.
 func exportedIn(p *types.Package) (lines []string) {
 	name := func(other *types.Package) string {
 		if other == p {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
-// A limiterPair is the same limiter of both packages. Those of one package are
+// A limiterPair is the same limiter of both packages. The limiters of one package are
 // assignable to the other's type.
 type limiterPair struct {
 	name         string
@@ -98,9 +98,9 @@ func playLimiters(t *testing.T, r *rand.Rand, pair limiterPair, n int) {
 	}
 }
 
-// limiterDifferences are all there are between the limiters that both have, but
-// for one that does not show: of an item that differs from itself, theirs
-// remember each failure, where nothing can forget it.
+// limiterDifferences are all differences between the limiters of both packages, except
+// a difference that does not show: of an item that differs from itself, theirs
+// remember each failure for ever.
 func limiterDifferences() []difference {
 	whens := func(l clientgo.TypedRateLimiter[string], skip int) func() string {
 		return func() string {

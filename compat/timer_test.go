@@ -60,7 +60,7 @@ func TestTimersStepByStep(t *testing.T) {
 }
 
 // ticks plays calls of C and Next, receipts, steps of time and calls of Stop. It
-// returns what has been received, and when.
+// returns the ticks, each with its time.
 func ticks(t *testing.T, newTimer func() wait.Timer, script []byte) (journal string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkAddAfter is AddAfter of items that are not due for an hour, all
-// distinct, from an empty queue on. Most of it is the cost of holding them.
+// distinct, from an empty queue on. Most of the time is the cost of holding the items.
 func BenchmarkAddAfter(b *testing.B) {
 	for _, size := range []struct {
 		name  string
@@ -43,9 +43,9 @@ func addAfter[T comparable](keys []T) func(*testing.B, func() delaying[T]) {
 	}
 }
 
-// BenchmarkDelayed is what it costs in CPU time, wherever it is spent, to have
+// BenchmarkDelayed is the CPU time of all goroutines, to have
 // 64k items come due between 1 and 20 ms from now and be worked off. Elapsed
-// time would say little: nearly all of it is the delay.
+// time would say little: nearly all is the delay.
 func BenchmarkDelayed(b *testing.B) {
 	keys := stringKeys(scaled(population))
 	each(b, "items=64k", withTimers[string](len(keys)), func(b *testing.B, open func() delaying[string]) {
@@ -89,11 +89,11 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkRateLimited is the life of an item that failed: AddRateLimited,
-// Get, Forget, Done. How much of a queue it measures is up to the delay.
+// Get, Forget, Done. The delay decides how much of a queue takes part.
 //
-// A delay of 0 goes around the delayed part: it is the cycle plus the limiter,
+// A delay of 0 goes around the delayed part, and measures the cycle plus the limiter,
 // by one goroutine. A delay of 1 ns is due at once but takes the road of every
-// real retry; one item at a time, that is mostly the latency from the caller to
+// real retry; one item at a time shows mostly the latency from the caller to
 // whoever watches the clock and back. 64k items at a time, with one worker
 // behind, hide that latency and leave the throughput.
 func BenchmarkRateLimited(b *testing.B) {

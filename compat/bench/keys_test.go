@@ -8,12 +8,12 @@ import (
 )
 
 // population is the number of distinct items of most scenarios: more than the
-// caches close to the CPU hold, no more than a large cluster has of one kind.
-// Being a constant power of two, it makes the wrap-around of an index free.
+// caches close to the CPU hold, no more than the objects of a kind in a large cluster.
+// For a constant power of two, the wrap-around of an index is free.
 const population = 1 << 16
 
-// million is the size of the large scenarios. It is not a power of two: just
-// below one, containers that double show their best side, just above it their
+// million is the size of the large scenarios. Not a power of two: just
+// below, containers that double show their best side, just above their
 // worst.
 const million = 1_000_000
 
@@ -56,7 +56,7 @@ func anyKeys(n int) []any {
 
 // copies returns keys that are equal to the given ones but do not share their
 // memory, as the keys of two events of one object do not. Comparing a string
-// with itself would be cheaper than what users pay.
+// with itself would be cheaper than for users.
 func copies(keys []string) []string {
 	others := make([]string, len(keys))
 	for i, key := range keys {

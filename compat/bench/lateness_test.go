@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// probes of one period each take two seconds.
+// probes of a period each take two seconds.
 const (
 	period = 5 * time.Millisecond
 	probes = 400
 )
 
 // crowd is the number of distinct items that a flood adds before it starts
-// over. It bounds the memory of a fast queue; a slow one never gets there.
+// over. The number bounds the memory of a fast queue; a slow queue never gets there.
 const crowd = 1 << 22
 
 // BenchmarkLateness reports how long after its due time a delayed item reaches
@@ -24,17 +24,16 @@ const crowd = 1 << 22
 //
 // With flood=n, an item due in 5 ms is added every 5 ms for two seconds while n
 // producers add items due in an hour or two as fast as they can. With due=100k,
-// that many items come due evenly over two seconds.
+// 100,000 items come due evenly over two seconds.
 //
-// The timer shows what of it is not the queue's: nobody is handed an item of
-// the flood there, so its producers only keep the CPUs busy, and what delays a
-// probe is Go's scheduler.
+// The timer shows the part of the lateness that comes from Go's scheduler: nobody is
+// handed an item of the flood there, so its producers only keep the CPUs busy.
 func BenchmarkLateness(b *testing.B) {
 	for _, producers := range []int{0, 1, 2, 8} {
 		peers := delayings[int]()
 		if producers > 0 {
-			// The priority queue collects what it is given in a buffer without a
-			// bound; a flood fills the memory before it gets to a probe.
+			// The priority queue collects its items in a buffer without a
+			// bound; a flood fills the memory before a probe is due.
 			peers = peers[:2]
 		}
 		peers = append(peers, impl[delaying[int]]{"timer", func() delaying[int] {
@@ -119,7 +118,7 @@ func rain(q delaying[int], n int) []time.Duration {
 	return receive(late, n)
 }
 
-// watch is the worker. It reports how late each item reaches it.
+// watch is the worker. It reports the lateness of each item.
 func watch(q delaying[int], due []time.Time, late chan<- time.Duration) {
 	for {
 		i, shutdown := q.Get()

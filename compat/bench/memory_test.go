@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkMemory reports what 1M string items cost in B/item while they are
-// queued or waiting, and what remains once they are gone. The bytes of the
+// queued or waiting, and the rest when all items are gone. The bytes of the
 // strings belong to the caller and are not counted; their headers, which the
 // queue copies, are. All uses are of a delaying queue, as a controller has it.
 //
@@ -57,8 +57,8 @@ func waitAll(q delaying[string], keys []string) {
 	q.Len() // see fill
 }
 
-// memory is what the heap and the stacks hold. It takes two collections to get
-// rid of what lies in a sync.Pool.
+// memory are the bytes of the heap and the stacks. Two collections are needed to get
+// rid of the contents of a sync.Pool.
 func memory() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -10,8 +10,8 @@ import (
 )
 
 // provider makes the metrics of both sides. The projects' interfaces differ in
-// nothing but the names of the result types, so those are its parameters, and
-// not an instruction at run time tells one side from the other.
+// nothing but the names of the result types, so the types are the parameters, and
+// both sides run the same instructions.
 type provider[G, S, C, H any] struct {
 	vectors
 }
@@ -95,7 +95,7 @@ func shipped() workqueue.MetricsProvider {
 	return workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
 }
 
-// pushed makes one that is told of each change, as client-go's is.
+// pushed makes a provider that hears of each change, as client-go's does.
 func pushed() workqueue.MetricsProvider { return ourProvider{newVectors()} }
 
 // metered are the queues with metrics on.

@@ -28,8 +28,8 @@ type rateLimiting[T comparable] interface {
 	Forget(item T)
 }
 
-// impl names a way to make a queue. It is made inside the benchmark, so that
-// no other one of the process shares its heap.
+// impl names a way to make a queue. The queue is made inside the benchmark, so
+// no other queue of the process shares its heap.
 type impl[Q any] struct {
 	name string
 	open func() Q
@@ -47,7 +47,7 @@ func each[Q any](b *testing.B, params string, impls []impl[Q], body func(b *test
 }
 
 // fifos are the queues without delays. The channel takes at most room items,
-// for it cannot grow.
+// because a channel cannot grow.
 func fifos[T comparable](room int) []impl[queue[T]] {
 	return []impl[queue[T]]{
 		{"workqueue", func() queue[T] { return workqueue.NewTyped[T]() }},
@@ -58,10 +58,10 @@ func fifos[T comparable](room int) []impl[queue[T]] {
 }
 
 // untyped are the queues of the deprecated API. The priority queue never had
-// one; there the nearest thing is an item type of any.
+// one; the nearest thing is an item type of any.
 func untyped(room int) []impl[queue[any]] {
 	return []impl[queue[any]]{
-		//lint:ignore SA1019 the deprecated API is what is measured
+		//lint:ignore SA1019 the benchmark measures the deprecated API
 		{"workqueue", func() queue[any] { return workqueue.New() }},
 		//lint:ignore SA1019 likewise
 		{"client-go", func() queue[any] { return clientgo.New() }},
@@ -106,8 +106,8 @@ func rateLimitings(base, most time.Duration) []impl[rateLimiting[string]] {
 	}
 }
 
-// channel is a queue that neither deduplicates nor knows who works on what:
-// what remains of a queue's cost when all that makes it one is taken away.
+// channel neither removes duplicates nor knows the worker of an item: its cost is the
+// rest of a queue without the features of a queue.
 type channel[T comparable] chan T
 
 func (c channel[T]) Add(item T) { c <- item }

@@ -108,8 +108,8 @@ func run(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string],
 		workqueue.RunOptions[string]{Workers: workers})
 }
 
-// Both make the same calls of sync: after two failures the third call succeeds. The ShutDown that stays in
-// a defer does nothing. Run has returned only when no call is at work, and the loop has not.
+// Both make the same calls of sync: after two failures the third call succeeds. The ShutDown in
+// a defer stays, and does nothing. Run has returned only when no call is at work, and the loop has not.
 func TestLoopAndRun(t *testing.T) {
 	for name, program := range map[string]func(context.Context, clientgo.TypedRateLimitingInterface[string], func(context.Context, string) error) error{
 		"loop": func(ctx context.Context, q clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
@@ -157,7 +157,7 @@ func TestLoopAndRun(t *testing.T) {
 	}
 }
 
-// On client-go's queue: what is queued at the signal is handled within the grace, then the contexts end, and no handler is
+// On client-go's queue: the items that are queued at the signal are handled within the grace, then the contexts end, and no handler is
 // at work when the loop has returned. A panic is a failure, and the last one gives its key up.
 func TestLoopWithAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
