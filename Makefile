@@ -123,8 +123,8 @@ minimums: ## the root tests with the lowest Go and modules, and with the newest;
 release-check: ## API, licences, other systems, and the modules from a proxy; up to 6 minutes the first time
 	.ci/release $(CHECKS)
 
-# Their own tests before and after the swap, and what the running program has for a
-# queue. Fetches them.
+# Their own tests before and after the swap, with the guard test of docs/migrating.md, and a program with all names
+# of each release of client-go. Fetches them.
 swap-programs: ## real programs, swapped; 8 minutes, and longer the first time
 	go run -C compat ./swap/real
 

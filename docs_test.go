@@ -524,7 +524,7 @@ func anchorsOf(page string) (anchors []string) {
 
 // Names in other programs, and the test of a program that is swapped.
 var elsewhere = []string{"TestQueuesAreSwapped", "SIGQUIT", "priorityQueueWrapper", "workqueue_name", "controller_runtime_terminal_reconcile_errors_total",
-	"generateName", "NewClient", "EventRecorder", "LeaderElectionID", "LeaderElectionLabels", "LeaderElectionNamespace", "NewWithLabels"}
+	"generateName", "NewClient", "EventRecorder", "LeaderElectionID", "LeaderElectionLabels", "LeaderElectionNamespace", "NewWithLabels", "UsePriorityQueue"}
 
 func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()
