@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,34 +18,27 @@ import (
 
 const leaseUnderTest = "set-0"
 
-// A contender is an elector, or a replica with one slot, with a handler at work while it leads.
-type contender struct {
-	*client
-	stop func()
-}
-
-// contend starts a contender. set prepares its client.
-func (w *world) contend(stock bool, name string, set func(*client)) *contender {
+// contend starts an elector, or a replica with one slot, with a handler at work while it leads. set prepares
+// its client; nil for nothing.
+func (w *world) contend(stock bool, name string, set func(*client)) *client {
+	if set == nil {
+		set = func(*client) {}
+	}
 	if !stock {
-		r := w.make(name, func(o *Options, c *client) {
-			o.Slots, o.DrainTimeout = 1, time.Millisecond
-			if set != nil {
-				set(c)
-			}
-		})
-		r.work(0)
-		return &contender{r.client, r.stop}
+		return w.one(name, func(o *Options, c *client) {
+			o.DrainTimeout = time.Millisecond
+			set(c)
+		}).work(0).client
 	}
 	c := &client{server: w.server, rtt: 5 * time.Millisecond, timeout: 5 * time.Second}
-	if set != nil {
-		set(c)
-	}
+	set(c)
 	o := quick(name)
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: "ns", Name: leaseUnderTest}, Client: c,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	w.stops = append(w.stops, stop)
 	w.group.Go(func() {
 		for ctx.Err() == nil {
 			var handlers sync.WaitGroup
@@ -73,7 +65,7 @@ func (w *world) contend(stock bool, name string, set func(*client)) *contender {
 			handlers.Wait()
 		}
 	})
-	return &contender{c, stop}
+	return c
 }
 
 // both plays a defect with either, several times: the elector has jitter.
@@ -106,108 +98,78 @@ func both(t *testing.T, f func(w *world, stock bool)) {
 	})
 }
 
-// duel lets A lead and B stand by.
-func (w *world) duel(stock bool, prepare func(*client)) (a, b *contender) {
-	a = w.contend(stock, "a", prepare)
-	time.Sleep(8 * time.Second)
-	b = w.contend(stock, loser, prepare)
-	time.Sleep(20 * time.Second)
-	return a, b
-}
-
-// The elector waits for its release before it ends the context of the leader. Requests that hang
+// The elector waits for its release before it ends the context of the leader. Hanging requests
 // keep the release for the whole RenewDeadline.
 func TestDefectHangingRelease(t *testing.T) {
 	both(t, func(w *world, stock bool) {
-		a, b := w.duel(stock, func(c *client) { c.timeout = 0 }) // As a clientset has by default.
+		unbounded := func(c *client) { c.timeout = 0 } // As a clientset is by default.
+		a := w.contend(stock, "a", unbounded)
+		time.Sleep(8 * time.Second)
+		w.contend(stock, loser, unbounded)
+		time.Sleep(20 * time.Second)
 		a.cut(true)
 		time.Sleep(time.Minute)
 		a.heal()
 		time.Sleep(time.Minute)
-		a.stop()
-		b.stop()
 	})
-}
-
-// leaders returns the contenders at work.
-func (w *world) leaders() (names []string) {
-	w.audit.mu.Lock()
-	defer w.audit.mu.Unlock()
-	for _, at := range w.audit.at {
-		for name := range at {
-			names = append(names, identityOf(name))
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // A process that was stopped in the middle of a renewal finds its context over, and releases the
 // record, which names another by then.
 func TestDefectStaleRelease(t *testing.T) {
 	both(t, func(w *world, stock bool) {
-		var until atomic.Int64 // as Unix time in nanoseconds
-		freeze := func(c *client) {
-			c.before = func(context.Context, string, string) error {
-				time.Sleep(time.Until(time.Unix(0, until.Load())))
-				return nil
-			}
-		}
-		a := w.contend(stock, "a", freeze)
+		a := w.contend(stock, "a", nil)
 		time.Sleep(8 * time.Second)
-		until.Store(time.Now().Add(22 * time.Second).UnixNano())
-		b, c := w.contend(stock, loser, nil), w.contend(stock, "c", nil)
+		until := time.Now().Add(22 * time.Second)
+		a.meet(func(context.Context, string, string) error {
+			time.Sleep(time.Until(until))
+			return nil
+		})
+		w.contend(stock, loser, nil)
+		w.contend(stock, "c", nil)
 		time.Sleep(3 * time.Minute)
-		a.stop()
-		b.stop()
-		c.stop()
 	})
 }
 
 // A leader whose record names another goes on to its RenewDeadline.
 func TestDefectLateNotice(t *testing.T) {
 	both(t, func(w *world, stock bool) {
-		a := w.contend(stock, "a", nil)
+		w.contend(stock, "a", nil)
 		time.Sleep(11 * time.Second)
 		w.remove(leaseUnderTest)
-		b := w.contend(stock, loser, nil)
+		w.contend(stock, loser, nil)
 		time.Sleep(time.Minute)
-		a.stop()
-		b.stop()
 	})
 }
 
 // A renewal whose answer comes late is counted from the answer.
 func TestDefectLateAnswer(t *testing.T) {
 	both(t, func(w *world, stock bool) {
-		var slow, alone atomic.Bool
+		var slow atomic.Bool
 		a := w.contend(stock, "a", func(c *client) {
 			c.timeout = 0
-			c.before = func(_ context.Context, _, name string) error {
-				if alone.Load() && name != leaseUnderTest {
-					return errRefused // The other Leases of a replica would keep the slot where it is.
-				}
-				return nil
-			}
-			c.after = func(ctx context.Context, verb, name string) error {
-				if verb != "update" || name != leaseUnderTest || !slow.CompareAndSwap(true, false) {
+			c.after = each("update", leaseUnderTest, func(ctx context.Context, _, _ string) error {
+				if !slow.CompareAndSwap(true, false) {
 					return nil
 				}
-				alone.Store(true)
+				c.meet(func(_ context.Context, _, name string) error {
+					if name != leaseUnderTest {
+						return errRefused // The other Leases of a replica would keep the slot where it is.
+					}
+					return nil
+				})
 				err := pause(ctx, 7*time.Second)
 				time.AfterFunc(4*time.Millisecond, func() { c.cut(false) }) // After this answer.
 				return err
-			}
+			})
 		})
 		time.Sleep(8 * time.Second)
-		b := w.contend(stock, loser, nil)
+		w.contend(stock, loser, nil)
 		time.Sleep(time.Second)
 		slow.Store(true)
 		time.Sleep(90 * time.Second)
-		alone.Store(false)
+		a.meet(nil)
 		a.heal()
 		time.Sleep(20 * time.Second)
-		a.stop()
-		b.stop()
 	})
 }

@@ -37,13 +37,13 @@ type change struct {
 	last *coordinationv1.Lease // before the change; nil if there was none
 }
 
-// as returns the change as a watch shows it: an object that matches no more is deleted there, with the
-// state in which it matched last.
-func (n *change) as(matches func(*coordinationv1.Lease) bool) (e watch.Event, ok bool) {
-	switch did := n.last != nil && matches(n.last); {
+// as returns the change as a watch shows it: a Lease that is shown no more is deleted there, with the
+// state in which it was shown last.
+func (n *change) as(shows func(*coordinationv1.Lease) bool) (e watch.Event, ok bool) {
+	switch did := n.last != nil && shows(n.last); {
 	case n.Type == watch.Deleted:
 		return n.Event, did
-	case matches(n.Object.(*coordinationv1.Lease)):
+	case shows(n.Object.(*coordinationv1.Lease)):
 		return n.Event, true
 	default:
 		return watch.Event{Type: watch.Deleted, Object: n.last}, did
@@ -87,25 +87,23 @@ func (s *server) edit(name string, f func(*coordinationv1.Lease)) {
 	s.commitLocked(watch.Modified, lease)
 }
 
-// remove deletes a Lease, as by kubectl.
-func (s *server) remove(name string) {
+// remove deletes Leases, as by kubectl; without names, all.
+func (s *server) remove(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commitLocked(watch.Deleted, s.leases[name])
-}
-
-// removeAll deletes all Leases.
-func (s *server) removeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(s.leases)) {
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(s.leases))
+	}
+	for _, name := range names {
 		s.commitLocked(watch.Deleted, s.leases[name])
 	}
 }
 
-// clear takes the holder out of a Lease, as by kubectl.
-func (s *server) clear(name string) {
-	s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+// lease returns a copy of a Lease, or nil.
+func (s *server) lease(name string) *coordinationv1.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases[name].DeepCopy()
 }
 
 // asOf returns the Leases as they were some time ago, and the version of that state.
@@ -125,9 +123,7 @@ func (s *server) asOf(ago time.Duration) (leases map[string]*coordinationv1.Leas
 }
 
 func (s *server) holder(name string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.leases[name]; l != nil {
+	if l := s.lease(name); l != nil {
 		return *l.Spec.HolderIdentity
 	}
 	return ""
@@ -143,9 +139,9 @@ type client struct {
 	rtt     time.Duration
 	lag     time.Duration // of the lists and watches that begin from now on
 
-	// before is called when a request is about to be sent, after when it was carried out and
-	// the answer is on its way. Either may wait, or return the error of the request.
-	before, after func(ctx context.Context, verb, name string) error
+	// before is called when a request is about to be sent, and guarded by server.mu. after is called when
+	// the request was carried out and the answer is on its way. Either may be nil.
+	before, after hook
 	// amend changes what is written.
 	amend func(*coordinationv1.Lease)
 
@@ -163,40 +159,65 @@ func (c *client) IsWatchListSemanticsUnSupported() bool { return true }
 
 // cut makes requests hang or fail, and watches silent, until heal.
 func (c *client) cut(hang bool) {
+	c.set(!hang, func() { c.hole, c.fails = hang, !hang })
+}
+
+func (c *client) blind() { c.set(false, func() { c.mute = true }) }
+
+// delay breaks the watches. Lists and watches show everything later by lag from then on, so the first
+// list may be older than what was shown before.
+func (c *client) delay(lag time.Duration) { c.set(true, func() { c.lag = lag }) }
+
+func (c *client) heal() {
+	c.set(true, func() { c.hole, c.fails, c.mute, c.hides = false, false, false, nil })
+}
+
+// meet has requests that are sent from now on meet a hook before they act.
+func (c *client) meet(before hook) { c.set(false, func() { c.before = before }) }
+
+// set changes the client, and breaks its watches or not.
+func (c *client) set(breaks bool, f func()) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	c.hole, c.fails = hang, !hang
-	if !hang {
+	f()
+	if breaks {
 		c.broken++
 	}
 	c.server.change.Broadcast()
 }
 
-func (c *client) blind() {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	c.mute = true
-}
-
-// delay breaks the watches. Lists and watches show everything later by lag from then on, so the first
-// list may be older than what was shown before.
-func (c *client) delay(lag time.Duration) {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	c.lag = lag
-	c.broken++
-	c.server.change.Broadcast()
-}
-
-func (c *client) heal() {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	c.hole, c.fails, c.mute, c.hides = false, false, false, nil
-	c.broken++
-	c.server.change.Broadcast()
-}
+// A hook is called for a request, and may wait, or return the error of the request.
+type hook func(ctx context.Context, verb, name string) error
 
 var errRefused = errors.New("connection refused")
+
+func refused(context.Context, string, string) error { return errRefused }
+
+func hung(ctx context.Context, _, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// each has do meet the requests of a verb for a Lease. An empty verb stands for all, and an empty name.
+func each(verb, name string, do hook) hook {
+	return func(ctx context.Context, v, n string) error {
+		if (verb == "" || v == verb) && (name == "" || n == name) {
+			return do(ctx, v, n)
+		}
+		return nil
+	}
+}
+
+// once has do meet only the first of the requests.
+func once(verb, name string, do hook) hook {
+	var met atomic.Bool
+	return each(verb, name, func(ctx context.Context, v, n string) error {
+		if met.CompareAndSwap(false, true) {
+			return do(ctx, v, n)
+		}
+		return nil
+	})
+}
 
 // send waits as a request does, and runs do at the moment in which the server acts.
 func (c *client) send(ctx context.Context, verb, name string, do func() error) error {
@@ -205,8 +226,11 @@ func (c *client) send(ctx context.Context, verb, name string, do func() error) e
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	if c.before != nil {
-		if err := c.before(ctx, verb, name); err != nil {
+	c.server.mu.Lock()
+	before := c.before
+	c.server.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, verb, name); err != nil {
 			return err
 		}
 	}
@@ -236,8 +260,7 @@ func (c *client) path(ctx context.Context) error {
 	c.server.mu.Unlock()
 	switch {
 	case hole:
-		<-ctx.Done()
-		return ctx.Err()
+		return hung(ctx, "", "")
 	case fails:
 		return errRefused
 	}
@@ -258,40 +281,48 @@ func pause(ctx context.Context, d time.Duration) error {
 
 var resource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (out *coordinationv1.Lease, err error) {
-	out = new(coordinationv1.Lease)
-	err = c.send(ctx, "create", lease.Name, func() error {
-		c.server.writes.Add(1)
+// act sends a request for a Lease. do is called with the Lease, or nil, while the server is locked.
+func (c *client) act(ctx context.Context, verb, name string, do func(last *coordinationv1.Lease) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	out := new(coordinationv1.Lease)
+	return out, c.send(ctx, verb, name, func() error {
+		if verb == "get" {
+			c.server.reads.Add(1)
+		} else {
+			c.server.writes.Add(1)
+		}
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()
-		if c.server.leases[lease.Name] != nil {
-			return apierrors.NewAlreadyExists(resource, lease.Name)
+		last := c.server.leases[name]
+		if last == nil && verb != "create" {
+			return apierrors.NewNotFound(resource, name)
 		}
-		out = c.server.commitLocked(watch.Added, c.amended(lease))
-		return nil
+		lease, err := do(last)
+		if err == nil {
+			lease.DeepCopyInto(out)
+		}
+		return err
 	})
-	return out, err
 }
 
-func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (out *coordinationv1.Lease, err error) {
-	out = new(coordinationv1.Lease)
-	err = c.send(ctx, "update", lease.Name, func() error {
-		c.server.writes.Add(1)
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		last := c.server.leases[lease.Name]
-		switch {
-		case lease.Name == "":
-			return errors.New("resource name may not be empty")
-		case last == nil:
-			return apierrors.NewNotFound(resource, lease.Name)
-		case last.ResourceVersion != lease.ResourceVersion:
-			return apierrors.NewConflict(resource, lease.Name, errors.New("the object has been modified"))
+func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return c.act(ctx, "create", lease.Name, func(last *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		if last != nil {
+			return nil, apierrors.NewAlreadyExists(resource, lease.Name)
 		}
-		out = c.server.commitLocked(watch.Modified, c.amended(lease))
-		return nil
+		return c.server.commitLocked(watch.Added, c.amended(lease)), nil
 	})
-	return out, err
+}
+
+func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if lease.Name == "" {
+		return new(coordinationv1.Lease), errors.New("resource name may not be empty")
+	}
+	return c.act(ctx, "update", lease.Name, func(last *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		if last.ResourceVersion != lease.ResourceVersion {
+			return nil, apierrors.NewConflict(resource, lease.Name, errors.New("the object has been modified"))
+		}
+		return c.server.commitLocked(watch.Modified, c.amended(lease)), nil
+	})
 }
 
 func (c *client) amended(lease *coordinationv1.Lease) *coordinationv1.Lease {
@@ -303,33 +334,14 @@ func (c *client) amended(lease *coordinationv1.Lease) *coordinationv1.Lease {
 }
 
 func (c *client) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
-	return c.send(ctx, "delete", name, func() error {
-		c.server.writes.Add(1)
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		last := c.server.leases[name]
-		if last == nil {
-			return apierrors.NewNotFound(resource, name)
-		}
-		c.server.commitLocked(watch.Deleted, last)
-		return nil
+	_, err := c.act(ctx, "delete", name, func(last *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		return c.server.commitLocked(watch.Deleted, last), nil
 	})
+	return err
 }
 
-func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (out *coordinationv1.Lease, err error) {
-	out = new(coordinationv1.Lease)
-	err = c.send(ctx, "get", name, func() error {
-		c.server.reads.Add(1)
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		last := c.server.leases[name]
-		if last == nil {
-			return apierrors.NewNotFound(resource, name)
-		}
-		out = last.DeepCopy()
-		return nil
-	})
-	return out, err
+func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return c.act(ctx, "get", name, func(last *coordinationv1.Lease) (*coordinationv1.Lease, error) { return last, nil })
 }
 
 func (c *client) List(ctx context.Context, o metav1.ListOptions) (out *coordinationv1.LeaseList, err error) {
@@ -339,10 +351,10 @@ func (c *client) List(ctx context.Context, o metav1.ListOptions) (out *coordinat
 	}
 	out = new(coordinationv1.LeaseList)
 	err = c.send(ctx, "list", "", func() error {
-		lag, hides := c.sight()
+		lag, shows := c.sight(selector)
 		leases, version := c.server.asOf(lag)
 		for _, l := range leases {
-			if selector.Matches(labels.Set(l.Labels)) && !hides(l) {
+			if shows(l) {
 				out.Items = append(out.Items, *l.DeepCopy())
 			}
 		}
@@ -369,9 +381,7 @@ func (c *client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 		return nil, err
 	}
 	w := &watcher{client: c, from: from, results: make(chan watch.Event), stop: make(chan struct{})}
-	var hides func(*coordinationv1.Lease) bool
-	w.lag, hides = c.sight()
-	w.matches = func(l *coordinationv1.Lease) bool { return selector.Matches(labels.Set(l.Labels)) && !hides(l) }
+	w.lag, w.shows = c.sight(selector)
 	c.server.mu.Lock()
 	w.broken = c.broken
 	c.server.mu.Unlock()
@@ -379,14 +389,14 @@ func (c *client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return w, nil
 }
 
-// sight returns what a list or a watch that begins now shows: how late, and without which Leases.
-func (c *client) sight() (lag time.Duration, hides func(*coordinationv1.Lease) bool) {
+// sight returns what a list or a watch that begins now shows: how late, and which Leases.
+func (c *client) sight(selector labels.Selector) (lag time.Duration, shows func(*coordinationv1.Lease) bool) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	if c.hides == nil {
-		return c.lag, func(*coordinationv1.Lease) bool { return false }
+	hides := c.hides
+	return c.lag, func(l *coordinationv1.Lease) bool {
+		return selector.Matches(labels.Set(l.Labels)) && (hides == nil || !hides(l))
 	}
-	return c.lag, c.hides
 }
 
 type watcher struct {
@@ -394,7 +404,7 @@ type watcher struct {
 	from    int
 	broken  int
 	lag     time.Duration
-	matches func(*coordinationv1.Lease) bool
+	shows   func(*coordinationv1.Lease) bool
 	results chan watch.Event
 	once    sync.Once
 	stop    chan struct{}
@@ -404,10 +414,7 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
 
 func (w *watcher) Stop() {
 	w.once.Do(func() {
-		close(w.stop)
-		w.client.server.mu.Lock()
-		defer w.client.server.mu.Unlock()
-		w.client.server.change.Broadcast()
+		w.client.set(false, func() { close(w.stop) })
 	})
 }
 
@@ -419,16 +426,14 @@ func (w *watcher) pump() {
 			return
 		}
 		for _, n := range news {
-			event, ok := n.as(w.matches)
+			event, ok := n.as(w.shows)
 			if !ok {
 				continue
 			}
-			if d := time.Until(n.at.Add(w.lag)); d > 0 {
-				select {
-				case <-time.After(d):
-				case <-w.stop:
-					return
-				}
+			select {
+			case <-time.After(time.Until(n.at.Add(w.lag))):
+			case <-w.stop:
+				return
 			}
 			select {
 			case w.results <- event:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,25 +32,36 @@ type world struct {
 	audit    audit
 	group    sync.WaitGroup
 	replicas []*replica
-	isNew    bool     // the set has never run. Else its Leases are those that an earlier run has released
-	keys     []string // the items of labour; nil for one item of each slot
+	stops    []func()
+	isNew    bool     // the set has never run. Else an earlier run has released its Leases
+	keys     []string // the items of labour; nil for an item of each slot
 }
 
-// play runs a test under virtual time. At its end, all replicas end.
+// play runs a test under virtual time. At its end, all replicas end without an error, unless the test has
+// received the error.
 func play(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, server: newServer()}
-		w.audit.init()
+		w := &world{T: t, server: newServer(), audit: audit{at: make(map[string]map[string]time.Time)}}
 		defer synctest.Wait()
-		defer w.group.Wait()
 		defer func() {
-			for _, r := range w.replicas { // A test that fails leaves some.
-				r.stop()
+			for _, stop := range w.stops {
+				stop()
+			}
+			w.group.Wait()
+			for _, r := range w.replicas {
+				if len(r.err) > 0 {
+					r.end()
+				}
 			}
 		}()
 		f(w)
 	})
+}
+
+// playAs plays a subtest.
+func playAs(t *testing.T, name string, f func(w *world)) {
+	t.Run(name, func(t *testing.T) { play(t, f) })
 }
 
 // A replica is a Shards with its client.
@@ -62,14 +72,19 @@ type replica struct {
 	stop  func() // ends Run, and does not wait
 	err   chan error
 
-	overruns journal[any]
-	log      journal[string] // the lines of the logger
+	gained, lost journal[ownership] // unless the test has functions of its own
+	overruns     journal[any]
+	log          journal[string] // the lines of the logger
 
 	listed func(items []string) // called for each list of labour; may be nil
-	late   atomic.Bool          // see life
 }
 
-// A journal is a list that several goroutines write.
+type ownership struct {
+	slot  int
+	epoch int64
+}
+
+// A journal is a list for several goroutines.
 type journal[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -96,12 +111,14 @@ func quick(name string) Options {
 	}
 }
 
-// make makes a replica that does not run.
+// make makes a replica without running the replica.
 func (w *world) make(name string, set func(*Options, *client)) *replica {
 	w.Helper()
 	o := quick(name)
 	r := &replica{world: w, err: make(chan error, 1)}
 	r.client = &client{server: w.server, rtt: 5 * time.Millisecond, lag: 5 * time.Millisecond}
+	o.OnGained = func(_ context.Context, slot int, epoch int64) { r.gained.add(ownership{slot, epoch}) }
+	o.OnLost = func(_ context.Context, slot int, epoch int64) { r.lost.add(ownership{slot, epoch}) }
 	o.OnOverrun = func(_ int, items []any) { r.overruns.add(items...) }
 	r.client.timeout = o.RenewDeadline / 2
 	if set != nil {
@@ -115,7 +132,7 @@ func (w *world) make(name string, set func(*Options, *client)) *replica {
 	return r
 }
 
-// release makes the Leases of a set that has run before, unless the set is new or there are Leases.
+// release makes the Leases of a set after its last run, unless the set is new or there are Leases.
 func (w *world) release(s *Shards) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,17 +162,66 @@ func (r *replica) run() {
 	logger := funcr.New(func(_, line string) { r.log.add(line) }, funcr.Options{})
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logger))
 	r.stop = stop
+	r.world.stops = append(r.world.stops, stop)
 	r.world.replicas = append(r.world.replicas, r)
 	r.world.group.Go(func() { r.err <- r.Run(ctx) })
 }
 
-// end ends a replica, and waits for it.
+// end ends a replica, and waits for the end of Run.
 func (r *replica) end() {
 	r.world.Helper()
 	r.stop()
 	if err := <-r.err; err != nil {
 		r.world.Errorf("Run of %s: %v", r.id, err)
 	}
+}
+
+// slow are the times of a program: the defaults of this package.
+func slow(o *Options, c *client) {
+	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound, o.DrainTimeout = 0, 0, 0, 0, 0
+	c.timeout = 10 * time.Second
+}
+
+// one makes a replica with a single slot, without running the replica.
+func (w *world) one(name string, set func(*Options, *client)) *replica {
+	w.Helper()
+	return w.make(name, func(o *Options, c *client) {
+		o.Slots = 1
+		if set != nil {
+			set(o, c)
+		}
+	})
+}
+
+// owner starts a replica with a single slot, and waits until the replica owns the slot.
+func (w *world) owner(set func(*Options, *client)) *replica {
+	w.Helper()
+	r := w.one("a", set)
+	r.run()
+	time.Sleep(8 * time.Second)
+	return r
+}
+
+// loser is an Identity without the slot, in a set of a single slot beside "a".
+var loser = func() string {
+	for i := 0; ; i++ {
+		if name := "b" + strconv.Itoa(i); assign([]string{"a", name}, 1)[0] == "a" {
+			return name
+		}
+	}
+}()
+
+// pair starts A with a handler at work, and B, which has seen everything and owns nothing.
+func (w *world) pair(heedless time.Duration) (a, b *replica) {
+	w.Helper()
+	a = w.one("a", nil).work(heedless)
+	time.Sleep(8 * time.Second)
+	b = w.one(loser, nil).work(heedless)
+	time.Sleep(8 * time.Second)
+	if got := w.leaders(); !slices.Equal(got, []string{"a"}) || len(a.Held()) != 1 {
+		w.Fatalf("%v are at work, want the first replica", got)
+	}
+	return a, b
 }
 
 // leaseOf returns the name of the Lease of a member.
@@ -168,7 +234,7 @@ func (r *replica) work(heedless time.Duration) *replica {
 	return r
 }
 
-// labour has a handler at work on one item of each slot that the replica owns, until the
+// labour has a handler at work on an item of each slot of the replica, until the
 // ownership ends. A heedless handler goes on after its context for as long.
 func (r *replica) labour(heedless time.Duration) {
 	queue := adder(func(item string) {
@@ -184,13 +250,20 @@ func (r *replica) labour(heedless time.Duration) {
 			done()
 		})
 	})
-	if err := Attach(context.Background(), r.Shards, queue, func(_ context.Context, slot int) ([]string, error) {
+	attach(r, queue, func(slot int) ([]string, error) {
 		items := r.items(slot)
 		if r.listed != nil {
 			r.listed(items)
 		}
 		return items, nil
-	}); err != nil {
+	})
+}
+
+// attach attaches a queue. The test fails if Attach does.
+func attach[T comparable](r *replica, queue Queue[T], list func(slot int) ([]T, error)) {
+	r.world.Helper()
+	err := Attach(r.world.Context(), r.Shards, queue, func(_ context.Context, slot int) ([]T, error) { return list(slot) })
+	if err != nil {
 		r.world.Error(err)
 	}
 }
@@ -227,15 +300,8 @@ func itemOf(s *Shards, slot int) string {
 type audit struct {
 	mu      sync.Mutex
 	at      map[string]map[string]time.Time // who works on an item, and since when
-	left    map[string]time.Time            // when the last one stopped
 	overlap time.Duration                   // the longest
-	mixed   time.Duration                   // the longest of replicas with different numbers of slots
-	gap     time.Duration                   // the longest time in which nobody had an item that somebody has now
 	enters  int
-}
-
-func (a *audit) init() {
-	a.at, a.left = make(map[string]map[string]time.Time), make(map[string]time.Time)
 }
 
 func (a *audit) enter(item, who string) {
@@ -243,9 +309,6 @@ func (a *audit) enter(item, who string) {
 	defer a.mu.Unlock()
 	if a.at[item] == nil {
 		a.at[item] = make(map[string]time.Time)
-	}
-	if left, ok := a.left[item]; ok && len(a.at[item]) == 0 {
-		a.gap = max(a.gap, time.Since(left))
 	}
 	a.at[item][who] = time.Now()
 	a.enters++
@@ -263,17 +326,12 @@ func (a *audit) leave(item, who string) {
 	defer a.mu.Unlock()
 	mine := a.at[item][who]
 	delete(a.at[item], who)
-	for other, since := range a.at[item] {
+	for _, since := range a.at[item] {
 		if since.Before(mine) {
 			since = mine
 		}
-		longest := &a.overlap
-		if isOther(who) != isOther(other) {
-			longest = &a.mixed
-		}
-		*longest = max(*longest, time.Since(since), time.Nanosecond)
+		a.overlap = max(a.overlap, time.Since(since), time.Nanosecond)
 	}
-	a.left[item] = time.Now()
 }
 
 // spread fails unless each slot has exactly one owner, and no replica has more than one slot
@@ -310,16 +368,6 @@ func (w *world) overlap() time.Duration {
 	return w.audit.overlap
 }
 
-// gap fails if the longest time in which an item had nobody is not within bounds, and begins a new
-// one.
-func (w *world) gap(when string, least, most time.Duration) {
-	w.Helper()
-	w.audit.mu.Lock()
-	defer w.audit.mu.Unlock()
-	w.within("the longest time without an owner "+when, w.audit.gap, least, most)
-	w.audit.gap = 0
-}
-
 // await waits until the condition holds, and fails after five minutes.
 func (w *world) await(condition func() bool) {
 	w.Helper()
@@ -334,6 +382,26 @@ func (w *world) within(what string, got, least, most time.Duration) {
 	w.Helper()
 	if got < least || got > most {
 		w.Errorf("%s took %v, want %v to %v", what, got, least, most)
+	}
+}
+
+// leaders returns the contenders at work.
+func (w *world) leaders() (names []string) {
+	w.audit.mu.Lock()
+	defer w.audit.mu.Unlock()
+	for _, at := range w.audit.at {
+		for name := range at {
+			names = append(names, identityOf(name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// phases calls f with times of one RetryPeriod: two replicas renew at any distance from each other.
+func phases(f func(phase time.Duration)) {
+	for phase := time.Duration(0); phase < 2*time.Second; phase += 100 * time.Millisecond {
+		f(phase)
 	}
 }
 
