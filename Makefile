@@ -140,13 +140,12 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 		GOARCH=386 go test $(HANGS) -short -shuffle=on ./...; fi
 
 # Counts the inputs: up to Go 1.26 a fuzz target that is given a time fails now
-# and then at its end (golang/go#75804). Those of compat and ctrlqueue, which
-# play every input on two implementations, take ten times as long for each.
+# and then at its end (golang/go#75804). That of compat, which plays every input
+# on two implementations, takes ten times as long for each.
 fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	@for p in . ./wait ./internal/agenda; do for t in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x $$p || exit 1; done; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
-	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
 # The long form of what `make test` does with 3,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long

@@ -113,9 +113,9 @@ func TestRetryThatComesBeforeTheLastTimeOfTheLimiter(t *testing.T) {
 	}
 }
 
-// The rows of objects that have healed give their memory back.
+// The rows of objects that have healed give their memory back, and the other rows stay.
 func TestMemoryOfFailuresReturns(t *testing.T) {
-	q := ctrlqueue.For(ctrlqueue.Options[float64]{}).NewQueue("", nil)
+	q := ctrlqueue.For(ctrlqueue.Options[float64]{}).NewQueue("", clientgo.NewTypedItemExponentialFailureRateLimiter[float64](time.Hour, time.Hour))
 	defer q.ShutDown()
 	const n = 100_000
 	before := heap()
@@ -126,6 +126,12 @@ func TestMemoryOfFailuresReturns(t *testing.T) {
 	for i := range n - 10 {
 		q.Forget(float64(i))
 	}
+	q.Add(n - 1)
+	q.Get()
+	if q.AddRateLimited(n - 1); q.NumRequeues(n-1) != 1 {
+		t.Error("a failure before the retry is due counts")
+	}
+	q.Done(n - 1)
 	q.(interface {
 		RemoveFunc(del func(float64) bool) int
 	}).RemoveFunc(func(float64) bool { return true })

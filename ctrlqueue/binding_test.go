@@ -68,39 +68,37 @@ func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
 			return mgr
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := ctrlqueue.For(options{CancelOnReAdd: 3})
-				var errs []error
-				inner := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					t.Error("the reconciler was called")
-					return reconcile.Result{}, nil
-				}))
-				opts := controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-					_, err := inner.Reconcile(ctx, r)
-					errs = append(errs, err)
-					return reconcile.Result{}, nil
-				})}
-				mgr := prepare(b, newStandIn(), &opts)
-				c, err := controller.New("any", mgr, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
-					q.Add(request("a"))
-					return nil
-				})); err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-				defer stop()
-				if err := mgr.Start(ctx); err != nil {
-					t.Error(err)
-				}
-				if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), "ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not") {
-					t.Errorf("the errors are %v", errs)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			b := ctrlqueue.For(options{CancelOnReAdd: 3})
+			var errs []error
+			inner := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				t.Error("the reconciler was called")
+				return reconcile.Result{}, nil
+			}))
+			opts := controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				_, err := inner.Reconcile(ctx, r)
+				errs = append(errs, err)
+				return reconcile.Result{}, nil
+			})}
+			mgr := prepare(b, newStandIn(), &opts)
+			c, err := controller.New("any", mgr, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
+				q.Add(request("a"))
+				return nil
+			})); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			defer stop()
+			if err := mgr.Start(ctx); err != nil {
+				t.Error(err)
+			}
+			if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), "ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not") {
+				t.Errorf("the errors are %v", errs)
+			}
 		})
 	}
 }
@@ -133,37 +131,6 @@ func TestManyReconcilesAtATime(t *testing.T) {
 		}
 		c.end(t)
 	})
-}
-
-// cutShort runs a controller with CancelOnReAdd, and adds a at the priority. While a is at work,
-// cutShort calls then. It returns the reconciled objects in order, with the objects that were
-// queued behind a.
-func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled []string) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, "cut-short", options{CancelOnReAdd: 3}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			select {
-			case <-ctx.Done():
-				reconciled = append(reconciled, r.Name+" cut short")
-				time.Sleep(time.Second) // It ends after all calls of then.
-			case <-time.After(time.Second):
-				reconciled = append(reconciled, r.Name)
-			}
-			if err := ctx.Err(); err != nil {
-				return reconcile.Result{}, fmt.Errorf("the reconcile has not come to its end: %w", err)
-			}
-			return reconcile.Result{}, nil
-		})
-		c.q.AddWithOpts(prioritized(priority), request("a"))
-		synctest.Wait()
-		c.q.Add(request("b"))
-		then(c.q)
-		time.Sleep(time.Minute)
-		if n := c.q.NumRequeues(request("a")); n > 0 {
-			t.Errorf("the cancels count as %d failures", n)
-		}
-		c.end(t)
-	})
-	return reconciled
 }
 
 // The object is removed between the end of a reconcile that was cut short and the add of the controller, which brought
@@ -210,10 +177,27 @@ func TestPriorityOfWhatWasCutShort(t *testing.T) {
 		{-100, 5, "[a cut short a b]"},
 		{-5, -100, "[a cut short b a]"},
 	} {
-		got := cutShort(t, row.handedOut, func(q *requestQueue) { q.AddWithOpts(prioritized(row.added), request("a")) })
-		if fmt.Sprint(got) != row.want {
-			t.Errorf("handed out at %d and added at %d: reconciled are %v, want %s", row.handedOut, row.added, got, row.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			var reconciled []string
+			c := start(t, "cut-short", options{CancelOnReAdd: 3}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				if err := works(ctx, time.Second); err != nil {
+					reconciled = append(reconciled, r.Name+" cut short")
+					time.Sleep(time.Second) // It ends after the add.
+					return reconcile.Result{}, fmt.Errorf("the reconcile has not come to its end: %w", err)
+				}
+				reconciled = append(reconciled, r.Name)
+				return reconcile.Result{}, nil
+			})
+			c.q.AddWithOpts(prioritized(row.handedOut), request("a"))
+			synctest.Wait()
+			c.q.Add(request("b"))
+			c.q.AddWithOpts(prioritized(row.added), request("a"))
+			time.Sleep(time.Minute)
+			if n := c.q.NumRequeues(request("a")); n > 0 || fmt.Sprint(reconciled) != row.want {
+				t.Errorf("handed out at %d and added at %d: reconciled are %v with %d failures, want %s", row.handedOut, row.added, reconciled, n, row.want)
+			}
+			c.end(t)
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package ctrlqueue_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,7 @@ type step struct {
 func (i impl) run(t *testing.T, steps []step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(t, i, newLimiter())
+		p := &play{t: t, q: i.open(newLimiter())}
 		defer p.end()
 		for n, s := range steps {
 			p.where = fmt.Sprintf("step %d, %s", n, s.name)
@@ -80,10 +81,6 @@ func (i impl) run(t *testing.T, steps []step) {
 			synctest.Wait()
 		}
 	})
-}
-
-func newPlay(t *testing.T, i impl, l limiter) *play {
-	return &play{t: t, q: i.open(l)}
 }
 
 // end shuts the queue down, and checks that all workers leave.
@@ -247,5 +244,45 @@ func shutDown() step {
 	return step{"ShutDown", func(p *play) {
 		p.shut = true
 		p.q.ShutDown()
+	}}
+}
+
+func panics(with string, s step) step {
+	return step{s.name + " panics", func(p *play) {
+		p.t.Helper()
+		defer func() {
+			if got := recover(); got == nil || !strings.Contains(fmt.Sprint(got), with) {
+				p.errorf("%v, want a panic with %q", got, with)
+			}
+		}()
+		s.do(p)
+	}}
+}
+
+// shutDownWithDrain calls it on a goroutine of its own, as it may block.
+func shutDownWithDrain() step {
+	return step{"ShutDownWithDrain", func(p *play) {
+		p.drained = make(chan struct{})
+		p.shut = true
+		go func() {
+			p.q.ShutDownWithDrain()
+			close(p.drained)
+		}()
+	}}
+}
+
+func drained(want bool) step {
+	return step{"the drain", func(p *play) {
+		p.t.Helper()
+		select {
+		case <-p.drained:
+			if !want {
+				p.errorf("it has returned")
+			}
+		default:
+			if want {
+				p.errorf("it has not returned")
+			}
+		}
 	}}
 }

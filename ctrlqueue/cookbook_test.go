@@ -308,41 +308,28 @@ func TestNightly(t *testing.T) {
 			return reconcile.Result{}, nil
 		}}
 		c := start(t, "nightly", options{}, n.Reconcile)
-		filter := ctrlqueue.WakeOn("nightly", timeMoved)
-		move := func(to time.Duration) {
-			var old corev1.ConfigMap
-			if err := objects.Get(t.Context(), request("web").NamespacedName, &old); err != nil {
-				t.Fatal(err)
+		add := func() { c.q.Add(request("web")) } // As the handler of For.
+		move := func(old, to time.Duration) func() {
+			return func() {
+				if err := objects.Update(t.Context(), config(to)); err != nil {
+					t.Fatal(err)
+				}
+				ctrlqueue.WakeOn("nightly", timeMoved).Update(event.UpdateEvent{ObjectOld: config(old), ObjectNew: config(to)})
+				add()
 			}
-			moved := old.DeepCopy()
-			moved.Annotations = config(to).Annotations
-			if err := objects.Update(t.Context(), moved); err != nil {
-				t.Fatal(err)
-			}
-			filter.Update(event.UpdateEvent{ObjectOld: &old, ObjectNew: moved})
-			c.q.Add(request("web")) // As the handler of For.
 		}
-		c.q.Add(request("web"))
-		time.Sleep(30 * time.Second) // So that no event comes at the time of the annotation.
-		for minute := range 100 {
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			switch minute {
-			case 10:
-				move(2 * time.Hour)
-			case 20:
-				move(time.Hour)
-			case 30:
-				if err := askFor("nightly", request("web")); err != nil {
-					t.Error(err)
-				}
-			default:
-				if len(worked) == 0 {
-					c.q.Add(request("web"))
-				}
+		ask := func() {
+			if err := askFor("nightly", request("web")); err != nil {
+				t.Error(err)
 			}
+		}
+		for _, step := range []func(){add, add, move(3*time.Hour, 2*time.Hour), add, move(2*time.Hour, time.Hour), add, ask, add} {
+			step()
+			time.Sleep(5 * time.Minute)
 			synctest.Wait()
 		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
 		if got, want := fmt.Sprint(worked), "[1h0m0s]"; got != want {
 			t.Errorf("worked at %s, want %s", got, want)
 		}
@@ -430,13 +417,11 @@ func TestWakeOnLeavesTheBoundOfCancelOnReAdd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finished := 0
 		c := start(t, "changing", options{CancelOnReAdd: 3}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			select {
-			case <-ctx.Done():
-				return reconcile.Result{}, ctx.Err()
-			case <-time.After(10 * time.Second):
-				finished++
-				return reconcile.Result{}, nil
+			if err := works(ctx, 10*time.Second); err != nil {
+				return reconcile.Result{}, err
 			}
+			finished++
+			return reconcile.Result{}, nil
 		})
 		filter := ctrlqueue.WakeOn("changing", nil)
 		c.q.Add(request("web"))

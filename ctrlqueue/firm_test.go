@@ -12,15 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
-	"golang.org/x/time/rate"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A script has what the reconciles of an object do, one after the other, and when each began. A
+// A script has the steps of the reconciles of an object, in order, and when each began. A
 // further reconcile succeeds.
 type script struct {
 	*running
@@ -43,7 +41,7 @@ func startScript(t *testing.T, name string, o options, do ...func(ctx context.Co
 	return s
 }
 
-// defers returns a step that defers for 5 s and takes a second.
+// defers returns a step of a second, which defers for 5 s.
 func defers(err error) func(ctx context.Context) (reconcile.Result, error) {
 	return func(ctx context.Context) (reconcile.Result, error) {
 		defer time.Sleep(time.Second)
@@ -51,7 +49,7 @@ func defers(err error) func(ctx context.Context) (reconcile.Result, error) {
 	}
 }
 
-// asks returns a step that calls DeferFor and takes no time.
+// asks returns a step without a duration, which calls DeferFor.
 func asks(result reconcile.Result, err error, waits ...time.Duration) func(ctx context.Context) (reconcile.Result, error) {
 	return func(ctx context.Context) (reconcile.Result, error) {
 		for _, d := range waits {
@@ -61,7 +59,7 @@ func asks(result reconcile.Result, err error, waits ...time.Duration) func(ctx c
 	}
 }
 
-// takes returns a step that takes a second.
+// takes returns a step of a second.
 func takes(result reconcile.Result, err error) func(ctx context.Context) (reconcile.Result, error) {
 	return func(context.Context) (reconcile.Result, error) {
 		time.Sleep(time.Second)
@@ -133,59 +131,40 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		{"a Remove, then Requeue", takes(reconcile.Result{Requeue: true}, nil), s / 2, remove, []time.Duration{0}},
 		{"a Remove, then a failure", takes(reconcile.Result{}, failed), s / 2, remove, []time.Duration{0}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := startScript(t, "defers", options{}, c.do)
-				p.q.Add(request("a"))
-				if c.call != nil {
-					time.Sleep(c.at)
-					c.call(p.q)
-				}
-				time.Sleep(time.Minute)
-				p.end(t)
-				if !slices.Equal(p.began, c.want) {
-					t.Errorf("reconciles began at %v, want %v", p.began, c.want)
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			p := startScript(t, "defers", options{}, c.do)
+			p.q.Add(request("a"))
+			if c.call != nil {
+				time.Sleep(c.at)
+				c.call(p.q)
+			}
+			time.Sleep(time.Minute)
+			p.end(t)
+			if !slices.Equal(p.began, c.want) {
+				t.Errorf("reconciles began at %v, want %v", p.began, c.want)
+			}
 		})
 	}
 }
 
-// A failure whose backoff is over, or whose limiter names no wait, took the wait of DeferFor away.
-func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
-	for name, row := range map[string]struct {
-		limiter workqueue.TypedRateLimiter[reconcile.Request]
-		event   time.Duration // of an event that brings the object before its retry
-	}{
-		"an early failure": {workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour), 500 * time.Millisecond},
-		"a bucket":         {&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)}, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var began []time.Time
-			c := start(t, fresh("defers"), options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-				switch began = append(began, time.Now()); len(began) {
-				case 1:
-					return fail(ctx)
-				case 2:
-					time.Sleep(time.Second) // The retry of the first failure is due.
-					ctrlqueue.DeferFor(ctx, time.Hour)
-					return fail(ctx)
-				}
-				return reconcile.Result{}, nil
-			}, func(o *controller.Options) { o.RateLimiter = row.limiter })
-			c.q.Add(request("a"))
-			if row.event > 0 {
-				time.Sleep(row.event)
-				c.q.Add(request("a"))
-			}
-			time.Sleep(3 * time.Hour)
-			synctest.Wait()
-			if len(began) != 3 || began[2].Sub(began[1]) < time.Hour {
-				t.Errorf("%s: began at %v", name, began)
-			}
-			c.end(t)
+// A failure whose backoff is over took the wait of DeferFor away.
+func TestDeferForBesideAnEarlyFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startScript(t, "defers", options{}, fail, func(ctx context.Context) (reconcile.Result, error) {
+			time.Sleep(time.Second) // The retry of the first failure is due.
+			ctrlqueue.DeferFor(ctx, time.Hour)
+			return fail(ctx)
 		})
-	}
+		p.q.Add(request("a"))
+		time.Sleep(time.Millisecond) // The backoff is 5 ms.
+		p.q.Add(request("a"))
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if len(p.began) != 3 || p.began[2]-p.began[1] < time.Hour {
+			t.Errorf("began at %v", p.began)
+		}
+		p.end(t)
+	})
 }
 
 // A test of a reconciler calls it with a context of no controller.
@@ -197,18 +176,15 @@ func TestDeferForWithoutAController(t *testing.T) {
 	}
 }
 
+func fail(context.Context) (reconcile.Result, error) { return reconcile.Result{}, errors.New("failed") }
+
 // The limiter keeps nothing of an object that was removed while its reconcile failed, or panicked.
 func TestReconcileThatWasRemovedLeavesNoFailures(t *testing.T) {
-	for name, end := range map[string]func() (reconcile.Result, error){
-		"error": func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("failed") },
-		"panic": func() (reconcile.Result, error) { panic("failed") },
-	} {
+	for name, end := range map[string]func() error{"error": fails, "panic": panicked} {
 		synctest.Test(t, func(t *testing.T) {
-			p := startScript(t, "removed", options{}, func(context.Context) (reconcile.Result, error) {
-				return reconcile.Result{}, errors.New("failed before")
-			}, func(context.Context) (reconcile.Result, error) {
+			p := startScript(t, "removed", options{}, fail, func(context.Context) (reconcile.Result, error) {
 				time.Sleep(time.Second)
-				return end()
+				return reconcile.Result{}, end()
 			})
 			p.q.Add(request("a"))
 			time.Sleep(time.Second / 2)
@@ -223,81 +199,53 @@ func TestReconcileThatWasRemovedLeavesNoFailures(t *testing.T) {
 }
 
 // A Remove comes at any time beside the end of a reconcile. The object stays away whatever the reconcile
-// asks for.
+// asks for, and an event that follows the Remove brings it once more.
 func TestRemoveBesideTheEndOfAReconcile(t *testing.T) {
-	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){
-		"RequeueAfter": func(context.Context) (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil },
-		"error":        fail,
-		"DeferFor":     func(ctx context.Context) (reconcile.Result, error) { return ctrlqueue.DeferFor(ctx, time.Hour), nil },
-		"both": func(ctx context.Context) (reconcile.Result, error) {
-			return ctrlqueue.DeferFor(ctx, time.Hour), errors.New("failed")
-		},
+	for name, row := range map[string]struct {
+		end   func(ctx context.Context) (reconcile.Result, error)
+		event bool
+	}{
+		"RequeueAfter":       {end: asks(reconcile.Result{RequeueAfter: time.Hour}, nil)},
+		"error":              {end: fail},
+		"DeferFor":           {end: asks(reconcile.Result{}, nil, time.Hour)},
+		"DeferFor and error": {end: asks(reconcile.Result{}, errors.New("failed"), time.Hour)},
+		"error and an event": {end: fail, event: true},
 	} {
-		again := 0
 		const rounds = 2000
-		besideTheEnd(t, rounds, end, func(q *requestQueue, r reconcile.Request) (settled func(reconciles int64)) {
-			removed := q.Remove(r)
-			return func(int64) {
-				if _, has := q.Find(r); has && removed {
-					again++
-				}
-			}
+		var begun atomic.Int64
+		wrong := 0
+		c := start(t, "beside", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			begun.Add(1)
+			return row.end(ctx)
+		}, func(o *controller.Options) {
+			o.RateLimiter = clientgo.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)
 		})
-		if again > 0 {
-			t.Errorf("%s: %d of %d removed objects wait", name, again, rounds)
-		}
-	}
-}
-
-// An event follows the Remove. The queue took the event back too: 1 to 17 of 2,000.
-func TestEventAfterARemoveBesideTheEndOfAReconcile(t *testing.T) {
-	lost := 0
-	const rounds = 2000
-	besideTheEnd(t, rounds, fail, func(q *requestQueue, r reconcile.Request) (settled func(reconciles int64)) {
-		q.Remove(r)
-		q.Add(r)
-		return func(reconciles int64) {
-			if reconciles != 2 {
-				lost++
+		for n := range rounds {
+			r, before := request(strconv.Itoa(n)), begun.Load()
+			c.q.Add(r)
+			for begun.Load() == before {
+				runtime.Gosched()
 			}
+			for range rand.IntN(300) {
+				begun.Load()
+			}
+			removed := c.q.Remove(r)
+			if row.event {
+				c.q.Add(r)
+			}
+			if err := c.q.WaitIdle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, waits := c.q.Find(r)
+			if row.event && begun.Load() != before+2 || !row.event && removed && waits {
+				wrong++
+			}
+			c.q.Remove(r)
 		}
-	})
-	if lost > 0 {
-		t.Errorf("%d of %d events are lost", lost, rounds)
+		c.stop()
+		<-c.over
+		if wrong > 0 {
+			t.Errorf("%s: %d of %d removed objects wait, or have lost their event", name, wrong, rounds)
+		}
 	}
-}
-
-func fail(context.Context) (reconcile.Result, error) { return reconcile.Result{}, errors.New("failed") }
-
-// besideTheEnd has a new object reconciled in each round, and calls meanwhile at about the end of the
-// reconcile. It calls what meanwhile returns with the number of reconciles of the object, once the queue
-// is idle.
-func besideTheEnd(t *testing.T, rounds int64, end func(context.Context) (reconcile.Result, error),
-	meanwhile func(*requestQueue, reconcile.Request) (settled func(reconciles int64))) {
-	t.Helper()
-	var begun atomic.Int64
-	c := start(t, "beside", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-		begun.Add(1)
-		return end(ctx)
-	}, func(o *controller.Options) {
-		o.RateLimiter = clientgo.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)
-	})
-	for n := range rounds {
-		r, before := request(strconv.FormatInt(n, 10)), begun.Load()
-		c.q.Add(r)
-		for begun.Load() == before {
-			runtime.Gosched()
-		}
-		for range rand.IntN(300) {
-			begun.Load()
-		}
-		settled := meanwhile(c.q, r)
-		if err := c.q.WaitIdle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		settled(begun.Load() - before)
-		c.q.Remove(r)
-	}
-	c.stop()
-	<-c.over
 }

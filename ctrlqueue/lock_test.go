@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A controller that needs no election goes on without one.
+// A controller without need of an election goes on without a leadership.
 func TestDrainOfAControllerThatNeedsNoElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ctrlqueue.NewLock(new(lock))
@@ -24,8 +24,7 @@ func TestDrainOfAControllerThatNeedsNoElection(t *testing.T) {
 		o.Lock = l
 		mgr := newStandIn()
 		wrapped := ctrlqueue.WrapManager(mgr, o)
-		record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15}
-		if err := l.Update(t.Context(), record); err != nil { // The leadership of a term that is long over.
+		if err := l.Update(t.Context(), held(l, 15*time.Second)); err != nil { // The leadership of an old term.
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -50,32 +49,47 @@ func TestDrainOfAControllerThatNeedsNoElection(t *testing.T) {
 	})
 }
 
-// A renewal whose answer comes after the time that the renewal has bought ends nothing and revives
-// nothing.
+// held returns the record of a leader.
+func held(l *ctrlqueue.Lock, lease time.Duration) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: int(lease / time.Second)}
+}
+
+// drainsFor returns for how many seconds a drain that begins now hands items out.
+func drainsFor(t *testing.T, l *ctrlqueue.Lock) (seconds int) {
+	t.Helper()
+	q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l})
+	for i := range 100 {
+		q.Add(strconv.Itoa(i))
+	}
+	q.ShutDown()
+	time.Sleep(time.Second / 2) // No hand-out comes at the instant of the end.
+	for ; ; seconds++ {
+		item, shutdown := q.Get()
+		if shutdown {
+			return seconds
+		}
+		q.Done(item)
+		time.Sleep(time.Second)
+	}
+}
+
+// A renewal whose answer comes after the time that the renewal has bought revives nothing.
 func TestLateAnswerOfARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowLock{lock: new(lock)}
 		l := ctrlqueue.NewLock(slow)
-		o := stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l}
-		record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15}
-		if err := l.Create(t.Context(), record); err != nil {
+		if err := l.Create(t.Context(), held(l, 15*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
 		slow.answers = 16 * time.Second // 26 s after the Create, and 11 after the end of the leadership.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		q := openStopped(t, "", o)
-		q.Add("a")
-		q.Get()
-		q.Add("b")
-		if err := l.Update(ctx, record); err != nil {
+		if err := l.Update(ctx, held(l, 15*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		q.ShutDown()
-		synctest.Wait()
-		if item, shutdown := q.Get(); !shutdown {
-			t.Errorf("%s was handed out after the leadership", item)
+		if took := drainsFor(t, l); took > 0 {
+			t.Errorf("items were handed out for %d s after the leadership", took)
 		}
 	})
 }
@@ -99,7 +113,7 @@ func TestLockCallsTheLockBelow(t *testing.T) {
 	if l.Identity() != below.Identity() || l.Describe() != below.Describe() {
 		t.Errorf("the Lock is %s of %s", l.Identity(), l.Describe())
 	}
-	record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15}
+	record := held(l, 15*time.Second)
 	if err := errors.Join(l.Create(t.Context(), record), l.Update(t.Context(), resourcelock.LeaderElectionRecord{})); err != nil {
 		t.Fatal(err)
 	}
@@ -121,27 +135,17 @@ func TestRenewDeadlineOfTheNextManager(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := ctrlqueue.NewLock(new(lock))
 			lead := func(lease, renew time.Duration) {
-				record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: int(lease / time.Second)}
-				l.Create(t.Context(), record)
+				l.Create(t.Context(), held(l, lease))
 				time.Sleep(time.Second)
 				ctx, done := context.WithTimeout(t.Context(), renew)
 				defer done()
-				l.Update(ctx, record)
+				l.Update(ctx, held(l, lease))
 			}
 			lead(15*time.Second, 10*time.Second)
 			release(l)
 			lead(9*time.Second, 5*time.Second)
-			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l})
-			q.Add("a")
-			q.Add("b")
-			q.ShutDown()
-			time.Sleep(4 * time.Second)
-			if _, shutdown := q.Get(); shutdown {
-				t.Errorf("%s: nothing is handed out before RenewDeadline", name)
-			}
-			time.Sleep(2 * time.Second)
-			if _, shutdown := q.Get(); !shutdown {
-				t.Errorf("%s: an item is handed out after RenewDeadline", name)
+			if took := drainsFor(t, l); took != 5 {
+				t.Errorf("%s: items are handed out for %d s, want those of RenewDeadline, 5", name, took)
 			}
 		})
 	}
@@ -155,32 +159,15 @@ func TestDeadlineOfTheElectionIsNotRenewDeadline(t *testing.T) {
 			l := ctrlqueue.NewLock(new(lock))
 			ctx, stop := context.WithTimeout(t.Context(), life)
 			defer stop()
-			record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15}
-			l.Create(ctx, record)
+			l.Create(ctx, held(l, 15*time.Second))
 			for range 5 {
 				time.Sleep(2 * time.Second)
 				renew, done := context.WithTimeout(ctx, 10*time.Second)
-				l.Update(renew, record)
+				l.Update(renew, held(l, 15*time.Second))
 				done()
 			}
-			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l})
-			for i := range 100 {
-				q.Add(strconv.Itoa(i))
-			}
-			renewed := time.Now()
-			q.ShutDown()
-			last := renewed
-			for {
-				time.Sleep(time.Second)
-				item, shutdown := q.Get()
-				if shutdown {
-					break
-				}
-				last = time.Now()
-				q.Done(item)
-			}
-			if took := last.Sub(renewed); took < 8*time.Second || took > 10*time.Second {
-				t.Errorf("the last item was handed out %v after the last renewal", took)
+			if took := drainsFor(t, l); took != 10 {
+				t.Errorf("items were handed out for %d s after the last renewal, want 10", took)
 			}
 		})
 	}

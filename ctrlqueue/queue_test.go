@@ -13,10 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"github.com/seed16c08ea7/workqueue/debugpage"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 type stringOptions = ctrlqueue.Options[string]
@@ -31,11 +36,12 @@ func prioritized(priority int) priorityqueue.AddOpts {
 	return priorityqueue.AddOpts{Priority: &priority}
 }
 
-// A worker that is in GetWithPriority when the queue is shut down may have taken an item
-// already. It must not be handed out: the worker would reconcile it.
+// A worker in GetWithPriority may have taken an item when the queue is shut down. The queue must not hand
+// out the item: the worker would reconcile the item.
 func TestNothingIsHandedOutAfterAShutdown(t *testing.T) {
 	for range 200 {
-		q := open(stringOptions{})
+		var q *ctrlqueue.Queue[string]
+		q = open(stringOptions{OnStop: func(string, workqueue.Snapshot[string]) { q.ShutDown() }}) // Once more.
 		for i := range 1000 {
 			q.Add(fmt.Sprint(i))
 		}
@@ -82,16 +88,11 @@ func goroutines() int {
 // Whatever the options are, a queue has no goroutine at rest and at work, and one while items wait or the queue is
 // drained. controller-runtime's queue has 5, with metrics.
 func TestGoroutines(t *testing.T) {
-	for name, o := range map[string]stringOptions{
-		"no option": {},
-		"options": {
-			Order: order{
-				OldestEvery: 2, Group: groupOf, Weight: func(string) int { return 2 }, MaxInFlight: func(string) int { return 2 },
-				Priority: func(item string) int { return len(item) },
-			},
-			Quiet: time.Second, Most: time.Minute, AtEnd: workqueue.EndDrain, Grace: time.Minute,
-		},
-	} {
+	busy := stringOptions{
+		Order: order{OldestEvery: 2, Group: groupOf, Weight: func(string) int { return 2 }, MaxInFlight: func(string) int { return 2 }},
+		Quiet: time.Second, Most: time.Minute, AtEnd: workqueue.EndDrain, Grace: time.Minute,
+	}
+	for drains, o := range []stringOptions{{}, busy} {
 		synctest.Test(t, func(t *testing.T) {
 			q := openStopped(t, fresh("goroutines"), o)
 			before := goroutines()
@@ -99,14 +100,12 @@ func TestGoroutines(t *testing.T) {
 				t.Helper()
 				synctest.Wait()
 				if got := goroutines() - before; got != want {
-					t.Errorf("%s, %s: %d goroutines, want %d", name, what, got, want)
+					t.Errorf("drains %d, %s: %d goroutines, want %d", drains, what, got, want)
 				}
 			}
 			q.AddWithOpts(prioritized(9), "a", "b")
-			q.Add("a")
 			expect("two queued", 0)
 			q.Get()
-			time.Sleep(time.Minute)
 			expect("one held", 0)
 			q.AddAfter("c", time.Minute)
 			q.AddRateLimited("d")
@@ -115,11 +114,6 @@ func TestGoroutines(t *testing.T) {
 			expect("they are due", 0)
 			q.AddAfter("e", time.Minute)
 			q.ShutDown()
-			q.ShutDown()
-			drains := 0
-			if o.Grace > 0 {
-				drains = 1
-			}
 			expect("after the shutdown", drains)
 			time.Sleep(time.Hour)
 			expect("at its end", 0)
@@ -307,5 +301,87 @@ func TestPageShowsTheQueuesThatRun(t *testing.T) {
 	second.ShutDownWithDrain()
 	if got := shown(); got != "" {
 		t.Errorf("after both shutdowns the page shows %s", got)
+	}
+}
+
+// Delays are measured by the given clock.
+func TestClockOfTheOptions(t *testing.T) {
+	fake := testingclock.NewFakeClock(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
+	q := open(stringOptions{Clock: fake})
+	defer q.ShutDown()
+	q.AddAfter("a", time.Hour)
+	fake.Step(59 * time.Minute)
+	if n := q.Len(); n != 0 {
+		t.Errorf("%d are queued before their time", n)
+	}
+	fake.Step(time.Minute)
+	if item, _, _ := q.GetWithPriority(); item != "a" { // The Get blocks until the goroutine has moved the item.
+		t.Errorf("got %s", item)
+	}
+}
+
+// The namespaces of the objects take turns.
+func TestNamespacesTakeTurns(t *testing.T) {
+	in := func(namespace, name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	q := ctrlqueue.For(options{Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace}}).NewQueue("", nil)
+	defer q.ShutDown()
+	for _, r := range []reconcile.Request{in("loud", "0"), in("loud", "1"), in("quiet", "0")} {
+		q.Add(r)
+	}
+	var got []string
+	for range 3 {
+		r, _ := q.Get()
+		got = append(got, r.String())
+	}
+	if want := "[loud/0 quiet/0 loud/1]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// A limiter of a caller may panic. The caller of the queue sees the panic, and the queue works on.
+func TestALimiterThatPanicsLeavesTheQueueUsable(t *testing.T) {
+	q := ours.open(callingLimiter[string]{when: func() { panic("the limiter is broken") }})
+	defer q.ShutDown()
+	mustPanic(t, "the limiter is broken", func() { q.AddRateLimited("a") })
+	mustPanic(t, "the limiter is broken", func() { q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: new(3)}, "a") })
+	q.AddWithOpts(prioritized(1), "a")
+	if item, priority, _ := q.GetWithPriority(); item != "a" || priority != 1 {
+		t.Errorf("got %s at %d", item, priority)
+	}
+	q.Done("a")
+}
+
+// controller-runtime's queue logs all of its items every ten seconds, with a pass over
+// them under its lock.
+func TestNothingIsLoggedInAnHour(t *testing.T) {
+	for _, i := range []struct {
+		name  string
+		open  func(logr.Logger) queue
+		lines int
+	}{
+		{"workqueue", func(l logr.Logger) queue {
+			return ctrlqueue.For(stringOptions{Logger: &l}).NewQueue("quiet", newLimiter()).(queue)
+		}, 0},
+		{"controller-runtime", func(l logr.Logger) queue {
+			return priorityqueue.New("", func(o *priorityqueue.Opts[string]) { o.Log, o.RateLimiter = l, newLimiter() })
+		}, 360},
+	} {
+		bubble(t, i.name, func(t *testing.T) {
+			lines := 0
+			q := i.open(funcr.New(func(string, string) { lines++ }, funcr.Options{Verbosity: 10}))
+			q.Add("held")
+			q.Get()
+			q.AddWithOpts(prioritized(-100), "queued")
+			q.AddAfter("waits", 2*time.Hour)
+			q.AddRateLimited("retried")
+			time.Sleep(time.Hour + time.Second)
+			synctest.Wait()
+			if lines != i.lines {
+				t.Errorf("%d lines were logged, want %d", lines, i.lines)
+			}
+			q.ShutDown()
+		})
 	}
 }

@@ -106,6 +106,20 @@ func addController(t *testing.T, mgr manager.Manager, name string, opts controll
 	}
 }
 
+// bubble runs a subtest under virtual time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// works is the work of a reconcile: it takes d, or ends with its context.
+func works(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
+}
+
 // end stops the controller and waits for it.
 func (r *running) end(t *testing.T) {
 	t.Helper()
@@ -122,11 +136,7 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 		c := start(t, "told", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 			changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 			defer cancel()
-			select {
-			case <-changed.Done():
-			case <-time.After(time.Hour):
-			}
-			ends = append(ends, changed.Err())
+			ends = append(ends, works(changed, time.Hour))
 			if ctx.Err() != nil {
 				t.Error("the context of the reconcile has ended too")
 			}
@@ -199,14 +209,13 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 				if finished == 0 {
 					c.q.Add(r)
 				}
-				select {
-				case <-ctx.Done():
+				err := works(ctx, time.Second)
+				if err != nil {
 					cancelled++
-					return reconcile.Result{}, ctx.Err()
-				case <-time.After(time.Second):
+				} else {
 					finished++
-					return reconcile.Result{}, nil
 				}
+				return reconcile.Result{}, err
 			})
 			c.q.AddRateLimited(request("a"))
 			time.Sleep(time.Hour)
@@ -233,12 +242,11 @@ func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cancelled := 0
 			c := start(t, "removals", options{CancelOnReAdd: 1}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				select {
-				case <-ctx.Done():
+				err := works(ctx, time.Second)
+				if err != nil {
 					cancelled++
-				case <-time.After(time.Second):
 				}
-				return reconcile.Result{}, ctx.Err()
+				return reconcile.Result{}, err
 			})
 			for range 3 {
 				c.q.Add(request("a"))
@@ -266,12 +274,11 @@ func TestCancelsBeforeAPanicDoNotCount(t *testing.T) {
 			if calls++; calls == 2 {
 				panic("by the test")
 			}
-			select {
-			case <-ctx.Done():
+			err := works(ctx, time.Minute)
+			if err != nil {
 				cancelled++
-			case <-time.After(time.Minute):
 			}
-			return reconcile.Result{}, ctx.Err()
+			return reconcile.Result{}, err
 		})
 		for range 4 {
 			c.q.Add(request("a"))
@@ -304,44 +311,40 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 		{"no drain if the leadership is lost", draining(time.Minute), 1, "context canceled, context canceled", lost},
 		{"and no grace", options{Grace: time.Minute}, 1, "context canceled, context canceled", lost},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var reconciled int
-				var last string
-				c := start(t, "ends", row.options, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-					reconciled++
-					select {
-					case <-ctx.Done():
-						time.Sleep(100 * time.Millisecond) // Time for the controller to shut the queue down.
-					case <-time.After(time.Second):
-					}
-					last = fmt.Sprintf("%v, %v", ctx.Err(), context.Cause(ctx))
-					return reconcile.Result{}, nil
-				})
-				for i := range 10 {
-					c.q.Add(request(fmt.Sprint(i)))
+		bubble(t, row.name, func(t *testing.T) {
+			var reconciled int
+			var last string
+			c := start(t, "ends", row.options, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				reconciled++
+				if works(ctx, time.Second) != nil {
+					time.Sleep(100 * time.Millisecond) // Time for the controller to shut the queue down.
 				}
-				time.Sleep(500 * time.Millisecond)
-				before := time.Now()
-				if row.lost != nil {
-					c.mgr.lost <- row.lost
-				} else {
-					c.stop()
-				}
-				if err := <-c.over; err != row.lost {
-					t.Error(err)
-				}
-				c.mgr.running.Wait()
-				c.stop()
-				if took := time.Since(before); took > row.options.Grace+100*time.Millisecond {
-					t.Errorf("the end took %v", took)
-				}
-				if reconciled != row.reconciled || last != row.end {
-					t.Errorf("%d reconciles, the last context ended with %s, want %d and %s", reconciled, last, row.reconciled, row.end)
-				}
-				c.q.ShutDown()
-				time.Sleep(time.Hour)
+				last = fmt.Sprintf("%v, %v", ctx.Err(), context.Cause(ctx))
+				return reconcile.Result{}, nil
 			})
+			for i := range 10 {
+				c.q.Add(request(fmt.Sprint(i)))
+			}
+			time.Sleep(500 * time.Millisecond)
+			before := time.Now()
+			if row.lost != nil {
+				c.mgr.lost <- row.lost
+			} else {
+				c.stop()
+			}
+			if err := <-c.over; err != row.lost {
+				t.Error(err)
+			}
+			c.mgr.running.Wait()
+			c.stop()
+			if took := time.Since(before); took > row.options.Grace+100*time.Millisecond {
+				t.Errorf("the end took %v", took)
+			}
+			if reconciled != row.reconciled || last != row.end {
+				t.Errorf("%d reconciles, the last context ended with %s, want %d and %s", reconciled, last, row.reconciled, row.end)
+			}
+			c.q.ShutDown()
+			time.Sleep(time.Hour)
 		})
 	}
 }
@@ -394,35 +397,4 @@ func TestPaceOptions(t *testing.T) {
 			c.end(t)
 		})
 	}
-}
-
-// With SkipNameValidation two controllers may have one name, such as the controllers of a manager
-// that is made anew. Each reconcile hears of its own queue.
-func TestTwoControllersOfOneName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told [2][]bool // by the controllers: for each reconcile, whether it heard of an add
-		var both []*running
-		for i := range 2 {
-			both = append(both, start(t, "twin", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				changed, cancel := ctrlqueue.ReAddContext(ctx, r)
-				defer cancel()
-				select {
-				case <-changed.Done():
-				case <-time.After(time.Hour):
-				}
-				told[i] = append(told[i], context.Cause(changed) == workqueue.ErrReAdded)
-				return reconcile.Result{}, nil
-			}))
-			both[i].q.Add(request("a"))
-		}
-		synctest.Wait()
-		both[0].q.Add(request("a"))
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		if got, want := fmt.Sprint(told), "[[true false] [false]]"; got != want {
-			t.Errorf("the reconciles were told %s, want %s", got, want)
-		}
-		both[0].end(t)
-		both[1].end(t)
-	})
 }

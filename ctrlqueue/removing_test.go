@@ -126,39 +126,6 @@ func TestRemoveBesideALimiterThatBlocksTheEnd(t *testing.T) {
 	})
 }
 
-// OnStop names no object that was removed, whatever its reconcile then asks for.
-func TestOnStopNamesNothingThatWasRemoved(t *testing.T) {
-	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){
-		"fails": fail,
-		"asks for a time": func(context.Context) (reconcile.Result, error) {
-			return reconcile.Result{RequeueAfter: time.Second}, nil
-		},
-		"is given up": func(context.Context) (reconcile.Result, error) {
-			return reconcile.Result{}, reconcile.TerminalError(errors.New("no"))
-		},
-		"defers": func(ctx context.Context) (reconcile.Result, error) { return ctrlqueue.DeferFor(ctx, time.Hour), nil },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var told string
-			o := draining(10 * time.Second)
-			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
-			var c *running
-			c = start(t, fresh("left"), o, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				c.stop()
-				time.Sleep(time.Second)
-				c.q.Remove(r)
-				return end(ctx)
-			})
-			c.q.Add(request("a"))
-			time.Sleep(time.Minute)
-			c.end(t)
-			if want := "queued[] held[] waiting[] failed[]"; told != want {
-				t.Errorf("%s: OnStop was told %s, want %s", name, told, want)
-			}
-		})
-	}
-}
-
 // After a shutdown that drains, a Reschedule of a new object took it, and the object was lost.
 func TestRescheduleAfterAShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -59,71 +59,66 @@ func TestEndOfTheGrace(t *testing.T) {
 		"the record names another":           {graceful: longer, locked: true, lose: names("another"), lasts: 3 * time.Second, early: 3 * time.Second, log: lost},
 		"the record is gone":                 {graceful: longer, locked: true, lose: names(""), lasts: 3 * time.Second, early: 3 * time.Second, log: lost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex            // guards began and ended
-				var began, ended []time.Time // with live contexts
-				logger, logged := newLog()
-				l := new(lock)
-				var elected resourcelock.Interface = l
-				o := draining(grace)
-				o.Logger = &logger
-				if row.locked {
-					o.Lock = ctrlqueue.NewLock(l)
-					elected = o.Lock
-				}
-				mgr := ctrlqueue.WrapManager(newElected(t, elected, row.graceful), o)
-				note := func(ctx context.Context, times *[]time.Time) {
-					mu.Lock()
-					defer mu.Unlock()
-					if ctx.Err() == nil {
-						*times = append(*times, time.Now())
-					}
-				}
-				do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-					note(ctx, &began)
-					select {
-					case <-time.After(takes):
-					case <-ctx.Done():
-					}
-					note(ctx, &ended)
-					return reconcile.Result{}, ctx.Err()
-				})
-				addController(t, mgr, "ends", controller.Options{Reconciler: do, MaxConcurrentReconciles: workers}, func(q *requestQueue) {
-					for i := range items {
-						q.Add(request(fmt.Sprint(i)))
-					}
-				})
-				ctx, stop := context.WithCancel(t.Context())
-				over := make(chan struct{})
-				go func() {
-					defer close(over)
-					_ = mgr.Start(ctx) // Its error depends on the row.
-				}()
-				time.Sleep(time.Minute)
-				stopped := time.Now()
-				stop()
-				if row.lose != nil {
-					time.Sleep(5 * time.Second)
-					row.lose(l)
-					stopped = l.renewed()
-				}
-				<-over
-				time.Sleep(time.Hour)
+		bubble(t, name, func(t *testing.T) {
+			var mu sync.Mutex            // guards began and ended
+			var began, ended []time.Time // with live contexts
+			logger, logged := newLog()
+			l := new(lock)
+			var elected resourcelock.Interface = l
+			o := draining(grace)
+			o.Logger = &logger
+			if row.locked {
+				o.Lock = ctrlqueue.NewLock(l)
+				elected = o.Lock
+			}
+			mgr := ctrlqueue.WrapManager(newElected(t, elected, row.graceful), o)
+			note := func(ctx context.Context, times *[]time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
-				end := stopped.Add(row.lasts)
-				if last := slices.MaxFunc(began, time.Time.Compare); !last.Before(end) || last.Before(end.Add(-takes-row.early)) {
-					t.Errorf("the last reconcile with a live context began %v before the end", end.Sub(last))
+				if ctx.Err() == nil {
+					*times = append(*times, time.Now())
 				}
-				if last := slices.MaxFunc(ended, time.Time.Compare); last.After(end) {
-					t.Errorf("a reconcile had a live context %v after the end", last.Sub(end))
-				}
-				want := fmt.Sprintf("drain left %d queued, %d in flight", items-len(began), workers)
-				if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
-					t.Errorf("logged are %q, want %q and %q", lines, row.log, want)
+			}
+			do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				note(ctx, &began)
+				err := works(ctx, takes)
+				note(ctx, &ended)
+				return reconcile.Result{}, err
+			})
+			addController(t, mgr, "ends", controller.Options{Reconciler: do, MaxConcurrentReconciles: workers}, func(q *requestQueue) {
+				for i := range items {
+					q.Add(request(fmt.Sprint(i)))
 				}
 			})
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				_ = mgr.Start(ctx) // Its error depends on the row.
+			}()
+			time.Sleep(time.Minute)
+			stopped := time.Now()
+			stop()
+			if row.lose != nil {
+				time.Sleep(5 * time.Second)
+				row.lose(l)
+				stopped = l.renewed()
+			}
+			<-over
+			time.Sleep(time.Hour)
+			mu.Lock()
+			defer mu.Unlock()
+			end := stopped.Add(row.lasts)
+			if last := slices.MaxFunc(began, time.Time.Compare); !last.Before(end) || last.Before(end.Add(-takes-row.early)) {
+				t.Errorf("the last reconcile with a live context began %v before the end", end.Sub(last))
+			}
+			if last := slices.MaxFunc(ended, time.Time.Compare); last.After(end) {
+				t.Errorf("a reconcile had a live context %v after the end", last.Sub(end))
+			}
+			want := fmt.Sprintf("drain left %d queued, %d in flight", items-len(began), workers)
+			if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
+				t.Errorf("logged are %q, want %q and %q", lines, row.log, want)
+			}
 		})
 	}
 }
@@ -152,10 +147,8 @@ func TestFinish(t *testing.T) {
 						last = time.Now()
 					}
 					mu.Unlock()
-					select {
-					case <-ctx.Done():
-						return reconcile.Result{}, ctx.Err()
-					case <-time.After(700 * time.Millisecond):
+					if err := works(ctx, 700*time.Millisecond); err != nil {
+						return reconcile.Result{}, err
 					}
 				}
 				return reconcile.Result{}, nil
@@ -224,30 +217,28 @@ func TestShutDownReleasesWorkersThatWaitForAToken(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limiter := rate.NewLimiter(0, 0)
-				var named workqueue.Snapshot[string]
-				q := open(stringOptions{Pace: limiter, OnStop: func(_ string, left workqueue.Snapshot[string]) { named = left }})
-				q.AddWithOpts(priorityqueue.AddOpts{}, "a", "b")
-				var left sync.WaitGroup
-				for range 3 {
-					left.Go(func() {
-						if item, _, shutdown := q.GetWithPriority(); !shutdown {
-							t.Errorf("%s was handed out", item)
-						}
-					})
-				}
-				synctest.Wait()
-				begun := time.Now()
-				end(t, q)
-				unblock := time.AfterFunc(time.Hour, func() { limiter.SetLimit(rate.Inf) })
-				left.Wait()
-				unblock.Stop()
-				if took := time.Since(begun); took > time.Second || named.QueuedTotal != 2 {
-					t.Errorf("the workers have left after %v, and OnStop was told of %v", took, named)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			limiter := rate.NewLimiter(0, 0)
+			var named workqueue.Snapshot[string]
+			q := open(stringOptions{Pace: limiter, OnStop: func(_ string, left workqueue.Snapshot[string]) { named = left }})
+			q.AddWithOpts(priorityqueue.AddOpts{}, "a", "b")
+			var left sync.WaitGroup
+			for range 3 {
+				left.Go(func() {
+					if item, _, shutdown := q.GetWithPriority(); !shutdown {
+						t.Errorf("%s was handed out", item)
+					}
+				})
+			}
+			synctest.Wait()
+			begun := time.Now()
+			end(t, q)
+			unblock := time.AfterFunc(time.Hour, func() { limiter.SetLimit(rate.Inf) })
+			left.Wait()
+			unblock.Stop()
+			if took := time.Since(begun); took > time.Second || named.QueuedTotal != 2 {
+				t.Errorf("the workers have left after %v, and OnStop was told of %v", took, named)
+			}
 		})
 	}
 }
@@ -259,30 +250,28 @@ func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
 		"Grace":               func(c *running) { c.stop() },
 		"the leadership lost": func(c *running) { c.mgr.lost <- errors.New("leader election lost") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var atStart []error
-				c := start(t, "late", draining(20*time.Second), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-					atStart = append(atStart, ctx.Err())
-					return reconcile.Result{}, nil
-				}, func(o *controller.Options) {
-					o.LogConstructor = func(r *reconcile.Request) logr.Logger {
-						if r != nil { // After the hand-out, before the reconcile.
-							time.Sleep(time.Minute)
-						}
-						return logr.Discard()
+		bubble(t, name, func(t *testing.T) {
+			var atStart []error
+			c := start(t, "late", draining(20*time.Second), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				atStart = append(atStart, ctx.Err())
+				return reconcile.Result{}, nil
+			}, func(o *controller.Options) {
+				o.LogConstructor = func(r *reconcile.Request) logr.Logger {
+					if r != nil { // After the hand-out, before the reconcile.
+						time.Sleep(time.Minute)
 					}
-				})
-				c.q.Add(request("a"))
-				c.q.Add(request("b"))
-				time.Sleep(time.Second)
-				end(c)
-				<-c.over
-				c.mgr.running.Wait() // Start returns before the controllers when the leadership is lost.
-				if fmt.Sprint(atStart) != "[context canceled]" {
-					t.Errorf("the contexts had %v, want one, and ended", atStart)
+					return logr.Discard()
 				}
 			})
+			c.q.Add(request("a"))
+			c.q.Add(request("b"))
+			time.Sleep(time.Second)
+			end(c)
+			<-c.over
+			c.mgr.running.Wait() // Start returns before the controllers when the leadership is lost.
+			if fmt.Sprint(atStart) != "[context canceled]" {
+				t.Errorf("the contexts had %v, want one, and ended", atStart)
+			}
 		})
 	}
 }
@@ -349,38 +338,30 @@ func TestOnStopNamesWhatIsLeft(t *testing.T) {
 		"MaxAttempts gives up":         {givingUp, asks, false, "queued[] held[] waiting[b c w] failed[a]"},
 		"the leadership is lost":       {draining(time.Second), takes, true, "queued[b c] held[a] waiting[w] failed[]"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var told []string
-				row.options.OnStop = func(controller string, left workqueue.Snapshot[reconcile.Request]) {
-					time.Sleep(time.Millisecond) // The manager waits.
-					told = append(told, controller+": "+namesOf(left))
-				}
-				s := newStandIn()
-				mgr := ctrlqueue.WrapManager(s, row.options)
-				addController(t, mgr, "left", controller.Options{Reconciler: row.do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
-					q.Add(request("a"))
-					q.Add(request("b"))
-					q.Add(request("c"))
-					q.AddAfter(request("w"), time.Hour)
-				})
-				ctx, stop := context.WithCancel(t.Context())
-				time.AfterFunc(time.Second, func() {
-					if row.lost {
-						s.lost <- errors.New("leader election lost")
-					} else {
-						stop()
-					}
-				})
-				if err := mgr.Start(ctx); (err != nil) != row.lost {
-					t.Error(err)
-				}
-				if want := []string{"left: " + row.want}; !slices.Equal(told, want) {
-					t.Errorf("OnStop was told %q before Start has returned, want %q", told, want)
-				}
-				stop()
-				s.running.Wait()
-			})
+		bubble(t, name, func(t *testing.T) {
+			var told []string
+			row.options.OnStop = func(controller string, left workqueue.Snapshot[reconcile.Request]) {
+				time.Sleep(time.Millisecond) // The manager waits.
+				told = append(told, controller+": "+namesOf(left))
+			}
+			s := newStandIn()
+			c := startIn(t, s, ctrlqueue.WrapManager(s, row.options), "left", controller.Options{Reconciler: row.do})
+			c.q.AddAfter(request("w"), time.Hour)
+			c.q.AddWithOpts(priorityqueue.AddOpts{}, request("a"), request("b"), request("c"))
+			time.Sleep(time.Second)
+			if row.lost {
+				s.lost <- errors.New("leader election lost")
+			} else {
+				c.stop()
+			}
+			if err := <-c.over; (err != nil) != row.lost {
+				t.Error(err)
+			}
+			if want := []string{"left: " + row.want}; !slices.Equal(told, want) {
+				t.Errorf("OnStop was told %q before Start has returned, want %q", told, want)
+			}
+			c.stop()
+			s.running.Wait()
 		})
 	}
 }
@@ -402,52 +383,54 @@ func namesOf(left workqueue.Snapshot[reconcile.Request]) string {
 	return strings.Join(states, " ")
 }
 
-// An object that is handed out once more, or removed, after its reconcile has failed in the drain is not left.
+// An object that is handed out once more after its reconcile has failed in the drain, or removed, is not left, whatever
+// the reconcile of a removed object asks for.
 func TestOnStopForgetsWhatComesAgainInTheDrain(t *testing.T) {
-	conflict := errors.New("conflict")
+	nothing := func(*requestQueue) {}
+	remove := func(name string) func(q *requestQueue) {
+		return func(q *requestQueue) { q.Remove(request(name)) }
+	}
 	for name, row := range map[string]struct {
-		want  string
-		first func(q *requestQueue) // in the reconcile of a, which fails after the end has begun
-		then  func(q *requestQueue) // in that of b, which follows
+		want                string
+		before, first, then func(q *requestQueue) // in the reconcile of a, before and after the end has begun, and in that of b, which follows
+		end                 func(ctx context.Context) (reconcile.Result, error)
 	}{
-		"nothing happens":           {"waiting[w] failed[a]", func(*requestQueue) {}, func(*requestQueue) {}},
-		"Remove":                    {"waiting[w] failed[]", func(*requestQueue) {}, func(q *requestQueue) { q.Remove(request("a")) }},
-		"Remove of what has waited": {"waiting[] failed[a]", func(*requestQueue) {}, func(q *requestQueue) { q.Remove(request("w")) }},
-		"RemoveFunc": {"waiting[] failed[]", func(*requestQueue) {}, func(q *requestQueue) {
+		"nothing happens":           {"waiting[w] failed[a]", nothing, nothing, nothing, fail},
+		"Remove":                    {"waiting[w] failed[]", nothing, nothing, remove("a"), fail},
+		"Remove of what has waited": {"waiting[] failed[a]", nothing, nothing, remove("w"), fail},
+		"RemoveFunc": {"waiting[] failed[]", nothing, nothing, func(q *requestQueue) {
 			q.RemoveFunc(func(r reconcile.Request) bool { return r.Name == "a" || r.Name == "w" })
-		}},
-		"an event has come before the end": {"waiting[w] failed[]", func(q *requestQueue) { q.Add(request("a")) }, func(*requestQueue) {}},
+		}, fail},
+		"an event has come before the end": {"waiting[w] failed[]", func(q *requestQueue) { q.Add(request("a")) }, nothing, nothing, fail},
+		"Remove before a failure":          {"waiting[w] failed[]", nothing, remove("a"), nothing, fail},
+		"Remove before a RequeueAfter":     {"waiting[w] failed[]", nothing, remove("a"), nothing, asks(reconcile.Result{RequeueAfter: time.Second}, nil)},
+		"Remove before a TerminalError":    {"waiting[w] failed[]", nothing, remove("a"), nothing, asks(reconcile.Result{}, terminal())},
+		"Remove before a DeferFor":         {"waiting[w] failed[]", nothing, remove("a"), nothing, asks(reconcile.Result{}, nil, time.Hour)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var told string
-			options := draining(10 * time.Second)
-			options.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
-			mgr := ctrlqueue.WrapManager(newStandIn(), options)
-			ctx, stop := context.WithCancel(t.Context())
-			var ours *requestQueue
+			o := draining(10 * time.Second)
+			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
 			failed := false
-			do := reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+			var c *running
+			c = start(t, "left", o, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				switch {
 				case r.Name == "b":
-					row.then(ours)
+					row.then(c.q)
 				case !failed:
 					failed = true
-					row.first(ours)
-					stop()
+					row.before(c.q)
+					c.stop()
 					time.Sleep(time.Second)
-					return reconcile.Result{}, conflict
+					row.first(c.q)
+					return row.end(ctx)
 				}
 				return reconcile.Result{}, nil
 			})
-			addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
-				ours = q
-				q.Add(request("a"))
-				q.Add(request("b"))
-				q.AddAfter(request("w"), time.Hour)
-			})
-			if err := mgr.Start(ctx); err != nil {
-				t.Error(err)
-			}
+			c.q.AddAfter(request("w"), time.Hour)
+			c.q.AddWithOpts(priorityqueue.AddOpts{}, request("a"), request("b"))
+			time.Sleep(time.Minute)
+			c.end(t)
 			if want := "queued[] held[] " + row.want; told != want {
 				t.Errorf("%s: OnStop was told %s, want %s", name, told, want)
 			}
@@ -483,25 +466,91 @@ func TestOnStopNamesWhatFailsAtTheEnd(t *testing.T) {
 	}
 }
 
-// The end lets go of a worker whose first Get comes beside it, whether or not it calls OnStop for the
-// controller. OnStop may end the queue once more.
-func TestFirstGetBesideTheEnd(t *testing.T) {
-	for range 300 {
-		var q *ctrlqueue.Queue[string]
-		left := func(string, workqueue.Snapshot[string]) { q.ShutDown() }
-		q = ctrlqueue.For(ctrlqueue.Options[string]{OnStop: left}).NewQueue("", nil).(*ctrlqueue.Queue[string])
-		start, ended := make(chan struct{}), make(chan bool)
-		go func() {
-			<-start
-			_, shutdown := q.Get()
-			ended <- shutdown
-		}()
-		close(start)
-		q.ShutDown()
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			t.Fatal("the worker has not ended")
-		}
+// An operator could not tell what the end of a manager without a drain had dropped.
+func TestQueuedItemsThatAreDroppedAreLogged(t *testing.T) {
+	logger, logged := newLog()
+	q := open(stringOptions{Logger: &logger})
+	q.Add("held")
+	q.Get()
+	q.Add("a")
+	q.Add("b")
+	q.AddAfter("waits", time.Hour)
+	q.ShutDown()
+	q.ShutDown()
+	if got, want := logged(), []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2 "waiting"=1`}; !slices.Equal(got, want) {
+		t.Errorf("logged are %q, want %q", got, want)
 	}
+}
+
+// The log names what has ended a drain, and what the drain leaves to do. Nobody waits for the items of a queue without
+// workers: the controller of a replica that has never led fills its queue, for example with EnableWarmup.
+func TestLogOfADrainThatIsCutOff(t *testing.T) {
+	const notDrained = `"level"=0 "msg"="The queue was not drained" `
+	for name, row := range map[string]struct {
+		works bool
+		drain context.Context // of another Drain; nil for none
+		want  []string
+	}{
+		"the Grace": {works: true, want: []string{notDrained + `"cause"="ctrlqueue: Grace is over" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: context deadline exceeded"`}},
+		"another Drain, within the Grace": {works: true, drain: canceled(), want: []string{notDrained +
+			`"cause"="workqueue: queue is shut down" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: workqueue: queue is shut down"`}},
+		"without workers": {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			logger, logged := newLog()
+			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
+			q.Add("held")
+			if row.works {
+				q.Get()
+			}
+			q.Add("a")
+			q.ShutDown()
+			synctest.Wait()
+			if row.drain != nil {
+				if err := q.Drain(row.drain); !errors.Is(err, context.Canceled) {
+					t.Errorf("Drain returned %v", err)
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := logged(); !slices.Equal(got, row.want) {
+				t.Errorf("%s: logged are %q, want %q", name, got, row.want)
+			}
+		})
+	}
+}
+
+// canceled returns a context that has ended.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// After ShutDown no worker gets a queued item, so a drain waits for nothing, before or afterwards. It names what is left.
+func TestShutDownEndsADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{})
+		q.Add("held")
+		q.Get()
+		q.Add("queued")
+		drained := make(chan error, 2)
+		drain := func() { drained <- q.Drain(context.Background()) }
+		go drain()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Error("the drain has not waited")
+		}
+		q.ShutDown()
+		q.ShutDownWithDrain()
+		drain()
+		for range 2 {
+			err := <-drained
+			var left *workqueue.DrainError[string]
+			if !errors.As(err, &left) || left.Left.QueuedTotal != 1 || left.Left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
+				t.Errorf("the drain returned %v", err)
+			}
+		}
+		q.Done("held")
+	})
 }
