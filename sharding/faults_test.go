@@ -93,20 +93,22 @@ func TestOverrunDuringAList(t *testing.T) {
 // A replica whose watch does not show that a Lease is another's tries once in a RetryPeriod, and not
 // as fast as the API server answers.
 func TestTriesThatFailAreFarApart(t *testing.T) {
-	play(t, func(w *world) {
-		a := w.owner(nil)
-		a.blind()
-		w.edit(leaseUnderTest, stolen)
-		time.Sleep(4 * time.Second) // The elector renews every 2 s, and so learns of the thief.
-		if len(a.Held()) != 0 {
-			t.Fatal("the slot is held after its Lease was stolen")
-		}
-		before := w.reads.Load()
-		time.Sleep(8 * time.Second)
-		if n := w.reads.Load() - before; n < 3 || n > 5 {
-			t.Errorf("%d tries in 8 s, want one in 2 s", n)
-		}
-	})
+	for range 5 {
+		play(t, func(w *world) {
+			a := w.owner(nil)
+			a.blind()
+			w.edit(leaseUnderTest, stolen)
+			time.Sleep(4 * time.Second) // The elector renews every 2 s, and so learns of the thief.
+			if len(a.Held()) != 0 {
+				t.Fatal("the slot is held after its Lease was stolen")
+			}
+			before := w.reads.Load()
+			time.Sleep(8 * time.Second)
+			if n := w.reads.Load() - before; n < 4 || n > 5 { // An elector that goes on has a jitter.
+				t.Errorf("%d tries in 8 s, want one in 2 s", n)
+			}
+		})
+	}
 }
 
 // A replica gives up its tries for a slot as soon as the slot is assigned to another, and not only

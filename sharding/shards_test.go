@@ -140,7 +140,9 @@ func byHand(l *coordinationv1.Lease) { l.Annotations = map[string]string{"by": "
 // collection of dead members.
 func TestMembers(t *testing.T) {
 	play(t, func(w *world) {
-		a := w.start("a", func(o *Options, _ *client) { o.Owner = &metav1.OwnerReference{Kind: "Pod", Name: "a", UID: "uid"} })
+		a := w.make("a", func(o *Options, _ *client) { o.Owner = &metav1.OwnerReference{Kind: "Pod", Name: "a", UID: "uid"} })
+		a.id = "a_12345678-1234-1234-1234-123456789012" // Such a Lease is not that of a slot.
+		a.run()
 		b := w.start("b", nil)
 		c := w.start("c", nil)
 		time.Sleep(15 * time.Second)
