@@ -153,7 +153,7 @@ func (w *htmlWriter) queues(v *view) {
 		return
 	}
 	w.put(`<div class="wide"><table id="queues">
-<tr><th>Queue</th><th class="n">Depth</th><th>&nbsp;</th><th class="n">In flight</th><th class="n">Workers</th><th class="n">Waiting</th><th class="n">Failed</th><th class="n">Oldest queued</th><th class="n">Longest in flight</th><th>See</th></tr>
+<tr><th>Queue</th><th class="n">Depth</th><th>&nbsp;</th><th class="n">In flight</th><th class="n">Workers</th><th class="n">Waiting</th><th class="n">Adds</th><th class="n">Done</th><th class="n">Failed</th><th class="n">Oldest queued</th><th class="n">Longest in flight</th><th>See</th></tr>
 `)
 	for _, s := range v.Queues {
 		w.row(s.Stuck || s.Error != "")
@@ -171,6 +171,8 @@ func (w *htmlWriter) queues(v *view) {
 			w.marked(s.retriesAreFar(), "next in "+shortDuration(s.NextDue))
 		}
 		w.put(`</td><td class="n">`)
+		t := stretchOf(s.points)
+		w.put(`%s</td><td class="n">%s</td><td class="n">`, t.rate(s.Counted, t.now.Adds-t.before.Adds), t.rate(s.Counted, t.now.Done-t.before.Done))
 		failed := failuresOf(s)
 		w.marked(failed.All() || failed.GivenUp > 0, failed)
 		w.put(`</td>

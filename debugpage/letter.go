@@ -95,6 +95,14 @@ func stretchOf(points []Point) stretch {
 // isEmpty reports whether another request is needed for an answer.
 func (t stretch) isEmpty() bool { return len(t.points) == 0 }
 
+// rate names by how much a count has grown a second, if the queue counts.
+func (t stretch) rate(counted bool, grown uint64) string {
+	if t.isEmpty() || !counted {
+		return "–"
+	}
+	return shortRate(float64(grown) / t.seconds)
+}
+
 // always reports whether a condition holds at each point.
 func (t stretch) always(holds func(Point) bool) bool {
 	return !t.isEmpty() && !slices.ContainsFunc(t.points, func(p Point) bool { return !holds(p) })

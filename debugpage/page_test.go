@@ -195,6 +195,39 @@ func TestPageShowsTheTimeOfTheWork(t *testing.T) {
 	})
 }
 
+// One of two sources was lost, and only the rate of the adds told: the queue was well.
+func TestPageShowsTheRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counted := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
+		})
+		defer counted.ShutDown()
+		for _, row := range []struct {
+			queue debugpage.Queue[string]
+			want  string
+		}{{counted, "3/s|1.5/s"}, {newQueue[string](t), "–|–"}} {
+			p := debugpage.New(debugpage.Options{})
+			debugpage.Add(p, "q", row.queue)
+			get(t, p, "?")
+			for i := range 30 {
+				if row.queue == counted {
+					counted.Add(fmt.Sprint(i))
+				}
+				if row.queue == counted && i%2 == 0 {
+					item, _ := counted.Get()
+					counted.Done(item)
+				}
+			}
+			time.Sleep(10 * time.Second)
+			adds, done, _ := strings.Cut(row.want, "|")
+			want := `<td class="n">` + adds + `</td><td class="n">` + done + `</td>`
+			if body := get(t, p, "?").Body.String(); !strings.Contains(body, want) {
+				t.Errorf("the page lacks %q:\n%s", want, body)
+			}
+		}
+	})
+}
+
 // The page shows the first items of a queue, and before a restart an operator needs all.
 func TestAllKeysAsText(t *testing.T) {
 	q := newQueue[string](t)
