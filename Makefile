@@ -73,7 +73,7 @@ plain:
 	go test $(FLAGS) ./...
 	go test $(FLAGS) -tags explore ./internal/explore
 	go test -C compat $(FLAGS) ./pictures ./bench/report
-	go test -C reliability $(FLAGS) -run '$(BUBBLES)|NeverEarly' .
+	go test -C reliability $(FLAGS) -run '$(BUBBLES)' .
 	go test -C reliability $(FLAGS) ./planted
 
 # The command runs in processes of its own, which the race detector does not see.

@@ -36,10 +36,7 @@ type runner struct {
 // What docs/ordering.md says an item waits for holds for random adds, raises and hand-outs,
 // and is reached.
 func TestBoundsOfTheOrder(t *testing.T) {
-	histories := 30_000
-	if testing.Short() || raceEnabled {
-		histories = 3000
-	}
+	const histories = 30_000
 	reached := map[string]bool{}
 	for seed := range histories {
 		r := newRace(t, rand.New(rand.NewPCG(uint64(seed), 8)), reached)

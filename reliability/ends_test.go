@@ -26,15 +26,15 @@ var ways = []workqueue.End{workqueue.EndStop, workqueue.EndKeep, workqueue.EndDr
 
 var errFailed = errors.New("failed")
 
-// A tap is a provider whose metric of a hand-out calls a function. The worker has the item then, and
-// has not looked at its context yet.
-type tap struct {
-	jammed
-	call func()
+// atHandOut returns a provider whose metric of a hand-out calls a function. The worker has the item
+// then, and has not looked at its context yet.
+func atHandOut(call func()) workqueue.MetricsProvider {
+	return probe(func(number int) {
+		if number == handOut {
+			call()
+		}
+	})
 }
-
-func (p *tap) NewLatencyMetric(string) workqueue.HistogramMetric { return p }
-func (p *tap) Observe(float64)                                   { p.call() }
 
 // endOptions are options of a Run that ends in the given way. A drain hands its items out until the
 // grace period is over.
@@ -70,14 +70,14 @@ func removeAll(t *testing.T, rnd *rand.Rand, end workqueue.End, holds bool) {
 	config := workqueue.TypedRateLimitingQueueConfig[int]{OneEntry: rnd.IntN(2) == 0}
 	if holds {
 		config.Name = "q"
-		config.MetricsProvider = &tap{call: func() {
+		config.MetricsProvider = atHandOut(func() {
 			switch rand.IntN(3) {
 			case 0:
 				<-ctx.Done()
 			case 1:
 				<-over
 			}
-		}}
+		})
 	}
 	longest := time.Duration(1 + rnd.IntN(50_000))
 	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](1, longest), config)
@@ -190,11 +190,11 @@ func raiseBarrier(t *testing.T, rnd *rand.Rand, handle func(ctx context.Context)
 	taken := 0
 	wait := time.Duration(rnd.IntN(2)) * time.Second
 	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](wait, wait, 1),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: &tap{call: func() {
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: atHandOut(func() {
 			if taken++; taken == 1 && handle == nil {
 				<-leave
 			}
-		}}})
+		})})
 	defer q.ShutDown()
 	var queue workqueue.TypedRateLimitingInterface[string] = q
 	if embeds {

@@ -15,43 +15,34 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A jammed provider has metrics that block: the one of the given number, from
-// the time that it is jammed on.
-type jammed struct {
-	number int
-	hold   chan struct{} // nil until jammed
-	hits   atomic.Int32
-}
+// A probe is a provider whose metrics call a function with their number. The metrics measure nothing.
+type probe func(number int)
 
-type jam struct {
-	*jammed
+type probed struct {
+	call   probe
 	number int
 }
 
-func (j jam) Inc()            { j.call() }
-func (j jam) Dec()            { j.call() }
-func (j jam) Set(float64)     { j.call() }
-func (j jam) Observe(float64) { j.call() }
+func (m probed) Inc()            { m.call(m.number) }
+func (m probed) Dec()            { m.call(m.number) }
+func (m probed) Set(float64)     { m.call(m.number) }
+func (m probed) Observe(float64) { m.call(m.number) }
 
-func (j jam) call() {
-	if j.hold != nil && j.number == j.jammed.number {
-		j.hits.Add(1)
-		<-j.hold
-	}
+const (
+	handOut = 2 // the metric of a hand-out
+	metrics = 7
+)
+
+func (p probe) NewDepthMetric(string) workqueue.GaugeMetric            { return probed{p, 0} }
+func (p probe) NewAddsMetric(string) workqueue.CounterMetric           { return probed{p, 1} }
+func (p probe) NewLatencyMetric(string) workqueue.HistogramMetric      { return probed{p, handOut} }
+func (p probe) NewWorkDurationMetric(string) workqueue.HistogramMetric { return probed{p, 3} }
+func (p probe) NewRetriesMetric(string) workqueue.CounterMetric        { return probed{p, 4} }
+func (p probe) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return probed{p, 5}
 }
-
-const metrics = 7
-
-func (j *jammed) NewDepthMetric(string) workqueue.GaugeMetric            { return jam{j, 0} }
-func (j *jammed) NewAddsMetric(string) workqueue.CounterMetric           { return jam{j, 1} }
-func (j *jammed) NewLatencyMetric(string) workqueue.HistogramMetric      { return jam{j, 2} }
-func (j *jammed) NewWorkDurationMetric(string) workqueue.HistogramMetric { return jam{j, 3} }
-func (j *jammed) NewRetriesMetric(string) workqueue.CounterMetric        { return jam{j, 4} }
-func (j *jammed) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return jam{j, 5}
-}
-func (j *jammed) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return jam{j, 6}
+func (p probe) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return probed{p, 6}
 }
 
 // Whichever metric blocks, on whichever goroutine, a Drain ends when its context
@@ -61,14 +52,21 @@ func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
 	for number := range metrics {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := &jammed{number: number}
+				var hold chan struct{} // Not nil once the metric blocks.
+				var hits atomic.Int32
+				block := probe(func(n int) {
+					if hold != nil && n == number {
+						hits.Add(1)
+						<-hold
+					}
+				})
 				clock := testingclock.NewFakeClock(time.Now())
-				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: j, Clock: clock})
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: block, Clock: clock})
 				q.AddAll(1, 2, 3)
 				q.Get()
 				q.AddAfter(4, time.Second)
 				synctest.Wait()
-				j.hold = make(chan struct{})
+				hold = make(chan struct{})
 				for _, call := range []func(){
 					func() { q.Add(5) }, func() { q.Get() }, func() { q.Done(1) }, func() { q.AddAfter(6, time.Hour) },
 					func() { clock.Step(time.Second) },
@@ -76,7 +74,7 @@ func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
 					go call()
 					synctest.Wait()
 				}
-				if j.hits.Load() == 0 {
+				if hits.Load() == 0 {
 					t.Fatal("nothing blocks")
 				}
 				start := time.Now()
@@ -94,7 +92,7 @@ func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
 				default:
 					t.Errorf("the drain lasts %v and more", time.Since(start))
 				}
-				close(j.hold)
+				close(hold)
 				synctest.Wait()
 				if n := ours(); n != 0 {
 					t.Errorf("%d goroutines are left", n)
@@ -121,7 +119,7 @@ func (g *gate) pass() {
 	}
 }
 
-// gatedClock and gatedMetrics are the real clock, and metrics that do nothing.
+// A gatedClock is the real clock.
 type gatedClock struct {
 	clock.RealClock
 	*gate
@@ -142,25 +140,6 @@ func (c gatedClock) NewTimer(d time.Duration) clock.Timer {
 	return c.RealClock.NewTimer(d)
 }
 
-type gatedMetrics struct{ *gate }
-
-func (m gatedMetrics) Inc()            { m.pass() }
-func (m gatedMetrics) Dec()            { m.pass() }
-func (m gatedMetrics) Set(float64)     { m.pass() }
-func (m gatedMetrics) Observe(float64) { m.pass() }
-
-func (m gatedMetrics) NewDepthMetric(string) workqueue.GaugeMetric            { return m }
-func (m gatedMetrics) NewAddsMetric(string) workqueue.CounterMetric           { return m }
-func (m gatedMetrics) NewLatencyMetric(string) workqueue.HistogramMetric      { return m }
-func (m gatedMetrics) NewWorkDurationMetric(string) workqueue.HistogramMetric { return m }
-func (m gatedMetrics) NewRetriesMetric(string) workqueue.CounterMetric        { return m }
-func (m gatedMetrics) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return m
-}
-func (m gatedMetrics) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return m
-}
-
 // Each call of a metric and of the clock blocks once, whoever makes it: that
 // delays its caller, with at most one item in its hands, and nobody else.
 func TestForeignCodeThatBlocksDelaysItsCallerAlone(t *testing.T) {
@@ -169,7 +148,7 @@ func TestForeignCodeThatBlocksDelaysItsCallerAlone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := &gate{number: number, hold: make(chan struct{})}
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-				Name: "q", MetricsProvider: gatedMetrics{g}, Clock: gatedClock{gate: g},
+				Name: "q", MetricsProvider: probe(func(int) { g.pass() }), Clock: gatedClock{gate: g},
 			})
 			var got atomic.Int64
 			for range workers {

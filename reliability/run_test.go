@@ -3,7 +3,11 @@ package reliability
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,4 +109,95 @@ func TestRunNamesWhatItCannotGiveBack(t *testing.T) {
 			t.Errorf("AtEnd %v: OnStop was told of %d queued items, want 1", end, left)
 		}
 	}
+}
+
+// A Run that ends at any time while another Run works: each item is either handled to the end by
+// one of them or named to OnStop, and never both. Waiting items are named too, and a later drain
+// has nothing to wait for.
+func TestRunEndAddsUpUnderLoad(t *testing.T) {
+	for run := range 2000 {
+		e := &runEnd{queue: workqueue.NewTypedRateLimiting(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Hour, time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})}
+		for i := range e.handled {
+			e.queue.Add(i)
+		}
+		for i := range run % 5 {
+			e.queue.AddAfter(waiting+i, time.Hour)
+		}
+		if problem := e.play(run); problem != "" {
+			t.Fatalf("run %d: %s", run, problem)
+		}
+	}
+}
+
+const waiting = 1000 // and more are the items that wait
+
+type runEnd struct {
+	queue   *workqueue.TypedRateLimiting[int]
+	handled [40]atomic.Int32
+}
+
+func (e *runEnd) play(run int) (problem string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var left workqueue.Snapshot[int]
+	options := workqueue.RunOptions[int]{Workers: 1 + run%3, Logger: &quiet}
+	var runs sync.WaitGroup
+	var one, other error
+	first := options
+	first.OnStop = func(_ context.Context, s workqueue.Snapshot[int]) { left = s }
+	runs.Go(func() { one = workqueue.Run(ctx, e.queue, e.handle(ctx, run%2 == 0), first) })
+	if run%3 > 0 {
+		runs.Go(func() { other = workqueue.Run(context.Background(), e.queue, e.handle(ctx, false), options) })
+	}
+	for range run % 50 {
+		runtime.Gosched()
+	}
+	cancel()
+	runs.Wait()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		e.queue.ShutDownWithDrain()
+	}()
+	select {
+	case <-drained:
+	case <-time.After(patience):
+		return fmt.Sprintf("a drain after Run hangs, which has returned %v", one)
+	}
+	if one != nil || other != nil && other != workqueue.ErrShutDown {
+		return fmt.Sprintf("the calls of Run returned %v and %v", one, other)
+	}
+	return e.judge(left, run%5)
+}
+
+// handle returns a handler whose calls fail in part if they come late.
+func (e *runEnd) handle(ctx context.Context, fails bool) func(context.Context, int) error {
+	return func(_ context.Context, item int) error {
+		runtime.Gosched()
+		if fails && item%4 == 0 && ctx.Err() != nil {
+			return errors.New("failed")
+		}
+		if item < waiting {
+			e.handled[item].Add(1)
+		}
+		return nil
+	}
+}
+
+func (e *runEnd) judge(left workqueue.Snapshot[int], waits int) (problem string) {
+	named := map[int]int32{}
+	for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
+		named[info.Item]++
+	}
+	for i := range waits {
+		if named[waiting+i] != 1 {
+			return fmt.Sprintf("item %d waited, and %v names it %d times", waiting+i, left, named[waiting+i])
+		}
+	}
+	for i := range e.handled {
+		if times := e.handled[i].Load(); times+named[i] != 1 {
+			return fmt.Sprintf("item %d was handled %d times, and %v names it %d times", i, times, left, named[i])
+		}
+	}
+	return ""
 }
