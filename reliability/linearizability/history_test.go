@@ -15,53 +15,36 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A queue has the methods of every implementation under test. Assertions find the others: the
-// interfaces below.
+// A queue has the methods of all layers.
 type queue interface {
 	Add(item int8)
+	AddAll(items ...int8) int
+	AddWith(options workqueue.AddOptions, items ...int8) int
 	Len() int
 	Get() (item int8, shutdown bool)
+	GetContext(ctx context.Context) (int8, error)
+	GetInfo(ctx context.Context) (workqueue.ItemInfo[int8], error)
+	TryGet() (int8, bool)
 	Done(item int8)
+	Remove(item int8) bool
+	RemoveFunc(del func(item int8) bool) int
+	Find(item int8) (workqueue.ItemInfo[int8], bool)
+	Snapshot(limit int) workqueue.Snapshot[int8]
+	WaitIdle(ctx context.Context) error
+	Barrier(ctx context.Context) error
+	Drain(ctx context.Context) error
 	ShutDown()
 	ShutDownWithDrain()
 	ShuttingDown() bool
 }
 
-type (
-	adderOfAll    interface{ AddAll(items ...int8) int }
-	contextGetter interface {
-		GetContext(ctx context.Context) (int8, error)
-	}
-	tryGetter interface{ TryGet() (int8, bool) }
-	remover   interface{ Remove(item int8) bool }
-	drainer   interface {
-		Drain(ctx context.Context) error
-	}
-	removerOfAll interface {
-		RemoveFunc(del func(item int8) bool) int
-	}
-	waiter interface {
-		WaitIdle(ctx context.Context) error
-		Barrier(ctx context.Context) error
-	}
-	snapshotter interface {
-		Snapshot(limit int) workqueue.Snapshot[int8]
-	}
-	delayer interface {
-		AddAfter(item int8, d time.Duration)
-	}
-	rescheduler interface {
-		Reschedule(item int8, d time.Duration) bool
-		Debounce(item int8, quiet, most time.Duration) bool
-	}
-	// A deferrer has firm waits. Those of a history last an hour, so only calls end them.
-	deferrer interface {
-		AddWith(options workqueue.AddOptions, items ...int8) int
-		Reschedule(item int8, d time.Duration) bool
-		Wake(items ...int8) int
-		Find(item int8) (workqueue.ItemInfo[int8], bool)
-	}
-)
+// A delayer is a queue with waits. Firm waits of a history last an hour, so only calls end them.
+type delayer interface {
+	AddAfter(item int8, d time.Duration)
+	Reschedule(item int8, d time.Duration) bool
+	Debounce(item int8, quiet, most time.Duration) bool
+	Wake(items ...int8) int
+}
 
 // A load describes the calls of one history.
 type load struct {
@@ -71,6 +54,7 @@ type load struct {
 	early              bool // a producer shuts down before the end
 	drains, waits      int
 	seed               uint64
+	lacks              method // not called
 }
 
 // randomLoad has 4 to 8 goroutines. Some 45 calls are enough to go wrong, and few enough to check:
@@ -122,9 +106,6 @@ func record(q queue, l load) ([]porcupine.Operation, bool) {
 		queue:   q,
 		start:   time.Now(),
 		cancels: make([]atomic.Pointer[context.CancelFunc], l.workers),
-	}
-	if _, ok := q.(waiter); !ok {
-		h.waits = 0
 	}
 	var producing, working, draining sync.WaitGroup
 	for i := range l.workers {
@@ -237,10 +218,10 @@ func (c *client) produceOnce() {
 }
 
 func (c *client) add(item int8) {
-	if q, ok := c.queue.(prioritizer); ok && c.rnd.IntN(3) > 0 {
+	if _, ordered := c.queue.(ordered); ordered && c.rnd.IntN(3) > 0 {
 		priority := c.rnd.IntN(4) - 1
 		c.makes(call{method: add, item: item, priority: int8(priority), named: true}, func() (none result) {
-			q.AddWith(workqueue.AddOptions{Priority: &priority}, item)
+			c.queue.AddWith(workqueue.AddOptions{Priority: &priority}, item)
 			return none
 		})
 		return
@@ -250,15 +231,13 @@ func (c *client) add(item int8) {
 
 // addSomehow makes one of the calls that count as an Add.
 func (c *client) addSomehow(item int8) {
-	if q, ok := c.queue.(delayer); ok && item%4 == 1 {
-		q.AddAfter(item, 0)
-		return
-	}
-	q, ok := c.queue.(rescheduler)
+	q, delays := c.queue.(delayer)
 	switch {
-	case ok && item%4 == 2:
+	case delays && item%4 == 1:
+		q.AddAfter(item, 0)
+	case delays && item%4 == 2:
 		q.Debounce(item, -1, 0)
-	case ok && item%4 == 3:
+	case delays && item%4 == 3:
 		q.Debounce(item, 0, time.Hour)
 	default:
 		c.queue.Add(item)
@@ -267,7 +246,7 @@ func (c *client) addSomehow(item int8) {
 
 // deferOrWake makes one of the calls about a firm wait. For a queue without them it adds the item.
 func (c *client) deferOrWake(item int8) {
-	q, ok := c.queue.(deferrer)
+	q, ok := c.queue.(delayer)
 	if !ok {
 		c.add(item)
 		return
@@ -275,23 +254,21 @@ func (c *client) deferOrWake(item int8) {
 	switch c.rnd.IntN(4) {
 	case 0, 1:
 		c.makes(call{method: addFirmly, item: item}, func() (none result) {
-			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, item)
+			c.queue.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, item)
 			return none
 		})
 	case 2:
 		c.makes(call{method: wake, item: item}, func() result { return result{ok: q.Wake(item) == 1} })
 	default:
 		c.makes(call{method: find, item: item}, func() result {
-			info, ok := q.Find(item)
+			info, ok := c.queue.Find(item)
 			return result{ok: ok, n: int(info.State), sure: info.Firm}
 		})
 	}
 }
 
 func (c *client) snapshot() {
-	if q, ok := c.queue.(snapshotter); ok {
-		c.makes(call{method: snapshot}, func() result { return result{left: contentsOf(q.Snapshot(maxItems))} })
-	}
+	c.makes(call{method: snapshot}, func() result { return result{left: contentsOf(c.queue.Snapshot(maxItems))} })
 }
 
 func contentsOf(s workqueue.Snapshot[int8]) *contents {
@@ -314,33 +291,32 @@ func contentsOf(s workqueue.Snapshot[int8]) *contents {
 }
 
 func (c *client) addAll() {
-	q, ok := c.queue.(adderOfAll)
-	if !ok {
+	if c.lacks == addAll {
 		return
 	}
 	all := make([]int8, 1+c.rnd.IntN(3))
 	for i := range all {
 		all[i] = int8(c.rnd.IntN(maxItems))
 	}
-	c.makes(call{method: addAll, all: all}, func() (none result) { q.AddAll(all...); return none })
+	c.makes(call{method: addAll, all: all}, func() (none result) { c.queue.AddAll(all...); return none })
 }
 
 func (c *client) remove(item int8) {
-	if q, ok := c.queue.(removerOfAll); ok && c.rnd.IntN(2) == 0 {
-		c.removeFunc(q, item)
-		return
-	}
-	if q, ok := c.queue.(remover); ok {
-		c.makes(call{method: remove, item: item}, func() result { return result{ok: q.Remove(item)} })
+	switch {
+	case c.lacks == remove:
+	case c.rnd.IntN(2) == 0:
+		c.removeFunc(item)
+	default:
+		c.makes(call{method: remove, item: item}, func() result { return result{ok: c.queue.Remove(item)} })
 	}
 }
 
 // removeFunc removes one item by RemoveFunc. An item that is added during the call may be removed
 // twice, so the call counts as several.
-func (c *client) removeFunc(q removerOfAll, item int8) {
+func (c *client) removeFunc(item int8) {
 	n := 0
 	c.makes(call{method: remove, item: item}, func() result {
-		n = q.RemoveFunc(func(i int8) bool { return i == item })
+		n = c.queue.RemoveFunc(func(i int8) bool { return i == item })
 		return result{ok: n > 0}
 	})
 	once := c.ops[len(c.ops)-1]
@@ -389,31 +365,29 @@ func (c *client) makesInHalves(begins, ends method, number int8, f func() result
 func (c *client) wait(number int8) {
 	defer c.submit()
 	c.beginLate()
-	q := c.queue.(waiter)
 	ctx, cancel := context.Background(), func() {}
 	if c.rnd.IntN(3) == 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.rnd.IntN(100))*time.Microsecond)
 	}
 	defer cancel()
 	if c.rnd.IntN(2) == 0 {
-		c.makes(call{method: waitIdle}, func() result { return result{ok: q.WaitIdle(ctx) == nil} })
+		c.makes(call{method: waitIdle}, func() result { return result{ok: c.queue.WaitIdle(ctx) == nil} })
 		return
 	}
-	c.makesInHalves(barrierBegins, barrierEnds, number, func() result { return result{ok: q.Barrier(ctx) == nil} })
+	c.makesInHalves(barrierBegins, barrierEnds, number, func() result { return result{ok: c.queue.Barrier(ctx) == nil} })
 }
 
 // drainOnce drains with or without a context. A drain without a context returns no result, so a
 // ShutDown may have ended the wait.
 func (c *client) drainOnce() result {
-	q, ok := c.queue.(drainer)
-	if !ok || c.rnd.IntN(2) == 0 {
+	if c.rnd.IntN(2) == 0 {
 		c.queue.ShutDownWithDrain()
 		return result{}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(c.rnd.IntN(50))*time.Microsecond)
 	defer cancel()
 	var err *workqueue.DrainError[int8]
-	if errors.As(q.Drain(ctx), &err) {
+	if errors.As(c.queue.Drain(ctx), &err) {
 		return result{left: contentsOf(err.Left)}
 	}
 	return result{sure: true}
@@ -461,13 +435,12 @@ func (c *client) finish(n int) {
 }
 
 func (c *client) getOnce() result {
-	kind := c.rnd.IntN(4)
-	if q, ok := c.queue.(contextGetter); ok && kind == 0 {
-		return c.getContext(q)
-	}
-	if q, ok := c.queue.(tryGetter); ok && kind == 1 {
+	switch kind := c.rnd.IntN(4); {
+	case kind == 0:
+		return c.getContext()
+	case kind == 1 && c.lacks != tryGet:
 		return c.makes(call{method: tryGet}, func() result {
-			item, ok := q.TryGet()
+			item, ok := c.queue.TryGet()
 			return result{item: item, ok: ok}
 		})
 	}
@@ -475,9 +448,9 @@ func (c *client) getOnce() result {
 }
 
 func (c *client) get() result {
-	if q, ok := c.queue.(prioritizer); ok && c.rnd.IntN(2) == 0 {
+	if _, ordered := c.queue.(ordered); ordered && c.rnd.IntN(2) == 0 {
 		return c.makes(call{method: get}, func() result {
-			info, err := q.GetInfo(context.Background())
+			info, err := c.queue.GetInfo(context.Background())
 			if err != nil {
 				return result{err: err}
 			}
@@ -494,12 +467,12 @@ func (c *client) get() result {
 }
 
 // getContext waits with a context that a producer may end at any time.
-func (c *client) getContext(q contextGetter) result {
+func (c *client) getContext() result {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c.cancels[c.id].Store(&cancel)
 	return c.makes(call{method: getContext}, func() result {
-		item, err := q.GetContext(ctx)
+		item, err := c.queue.GetContext(ctx)
 		return result{item: item, ok: err == nil, err: err}
 	})
 }

@@ -1,7 +1,6 @@
 package linearizability
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -119,25 +118,16 @@ func orders() (all []implementation) {
 		shapes = append(shapes, k)
 	}
 	for _, k := range shapes {
-		all = append(all, implementation{k.String(), func() queue { return newOrdered(k) }})
+		all = append(all, implementation{name: k.String(), open: func() queue { return newOrdered(k) }})
 	}
 	return all
 }
 
-func (q ordered) shaped() shape { return q.shape }
-
-// shapeOf returns the shape of a queue.
+// shapeOf returns the shape of a queue. Other queues than the ordered take priorities too, but the
+// tests name none there, so that some histories are those of a FIFO.
 func shapeOf(q queue) shape {
-	if q, ok := q.(prioritizer); ok {
-		return q.shaped()
+	if q, ok := q.(ordered); ok {
+		return q.shape
 	}
 	return shape{}
-}
-
-// A prioritizer is an ordered queue. The other queues of the package take priorities too,
-// but these tests do not name any there, so that some histories are those of a FIFO.
-type prioritizer interface {
-	AddWith(options workqueue.AddOptions, items ...int8) int
-	GetInfo(ctx context.Context) (workqueue.ItemInfo[int8], error)
-	shaped() shape
 }

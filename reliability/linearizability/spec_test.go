@@ -35,7 +35,8 @@ func (s items) with(item int8) items { return s | 1<<item }
 type method int8
 
 const (
-	add method = iota
+	nothing method = iota
+	add
 	addAll
 	get
 	getContext
@@ -56,9 +57,11 @@ const (
 	find
 )
 
-var methodNames = [...]string{"Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
-	"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends",
-	"WaitIdle", "barrier begins", "barrier ends", "AddWith Firm", "Wake", "Find"}
+func (m method) String() string {
+	return [...]string{"", "Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
+		"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends",
+		"WaitIdle", "barrier begins", "barrier ends", "AddWith Firm", "Wake", "Find"}[m]
+}
 
 // A call is a method with its arguments; number is that of a drain or a barrier.
 type call struct {
@@ -236,40 +239,7 @@ func model(k shape) porcupine.Model {
 		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
 		Hash:  func(s any) uint64 { return s.(state).hash() },
 
-		DescribeOperation: func(c, r any) string { return describe(c.(call), r.(result)) },
+		DescribeOperation: func(c, r any) string { return fmt.Sprintf("%+v → %+v", c, r) },
 		DescribeState:     func(s any) string { return fmt.Sprintf("%+v", *s.(state).Queue) },
 	}
-}
-
-func describe(c call, r result) string {
-	name := methodNames[c.method]
-	switch c.method {
-	case add, done, addFirmly:
-		if c.named {
-			return fmt.Sprintf("%s(%d, priority %d)", name, c.item, c.priority)
-		}
-		return fmt.Sprintf("%s(%d)", name, c.item)
-	case addAll:
-		return fmt.Sprintf("%s(%v)", name, c.all)
-	case remove, wake:
-		return fmt.Sprintf("%s(%d) → %v", name, c.item, r.ok)
-	case find:
-		return fmt.Sprintf("%s(%d) → %v, state %d, firm %v", name, c.item, r.ok, r.n, r.sure)
-	case length:
-		return fmt.Sprintf("%s() → %d", name, r.n)
-	case shuttingDown, waitIdle:
-		return fmt.Sprintf("%s() → %v", name, r.ok)
-	case barrierEnds:
-		return fmt.Sprintf("%s %d → %v", name, c.number, r.ok)
-	case get, getContext, tryGet:
-		if r.ok {
-			return fmt.Sprintf("%s() → %d", name, r.item)
-		}
-		return fmt.Sprintf("%s() → %v", name, r.err)
-	case snapshot, drainEnds:
-		if r.left != nil {
-			return fmt.Sprintf("%s %d: %+v", name, c.number, *r.left)
-		}
-	}
-	return fmt.Sprintf("%s %d", name, c.number)
 }
