@@ -72,19 +72,14 @@ func (a *actor) work(adding bool) (more bool) {
 }
 
 func (a *actor) take(adding bool) (item int, ok, more bool) {
-	if q, has := a.queue.(contextGetter); has && a.rnd.IntN(3) == 0 {
-		return a.takeBefore(q)
-	}
-	q, has := a.queue.(tryGetter)
-	switch {
-	case has && (!a.worker || adding && a.rnd.IntN(3) == 0):
-		item, ok = q.TryGet()
+	switch kind := a.rnd.IntN(9); {
+	case kind < 3:
+		return a.takeBefore()
+	case !a.worker || adding && kind < 5:
+		item, ok = a.queue.TryGet()
 		return item, ok, true
-	case !a.worker:
-		return 0, false, true
-	}
-	if q, has := a.queue.(prioritizer); has && a.rnd.IntN(3) == 0 {
-		info, err := q.GetInfo(context.Background())
+	case kind < 6:
+		info, err := a.queue.GetInfo(context.Background())
 		return info.Item, err == nil, err == nil
 	}
 	item, shutdown := a.queue.Get()
@@ -92,10 +87,10 @@ func (a *actor) take(adding bool) (item int, ok, more bool) {
 }
 
 // takeBefore takes an item with a context whose deadline is random.
-func (a *actor) takeBefore(q contextGetter) (item int, ok, more bool) {
+func (a *actor) takeBefore() (item int, ok, more bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.rnd.IntN(500))*time.Microsecond)
 	defer cancel()
-	item, err := q.GetContext(ctx)
+	item, err := a.queue.GetContext(ctx)
 	switch {
 	case err == nil:
 		return item, true, true
@@ -115,9 +110,7 @@ func (a *actor) hold(item int) {
 	}
 	account := &a.accounts[item]
 	if strict(item) {
-		if !a.impl.shares {
-			account.worked++
-		}
+		account.worked++
 		a.inHand.Add(1)
 		if n := account.held.Add(1); n != 1 {
 			a.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, a.recipe.text)

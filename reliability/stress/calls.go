@@ -17,32 +17,20 @@ import (
 // otherwise few items would reach the workers.
 func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	calls = slices.Repeat([]func(*actor){(*actor).callAdd}, 40)
-	calls = append(calls, (*actor).callLen, (*actor).callDone, (*actor).callDone)
-	if q, ok := q.(adderOfAll); ok {
-		calls = append(calls, func(a *actor) { a.callAddAll(q) })
-	}
+	calls = append(calls, (*actor).callLen, (*actor).callDone, (*actor).callDone, (*actor).callAddAll, (*actor).callSnapshot,
+		func(a *actor) { a.callRemove(q.Remove) }, (*actor).callRemoveFunc,
+		func(a *actor) { a.callWait(q.WaitIdle) }, func(a *actor) { a.callWait(q.Barrier) })
 	if q, ok := q.(delayer); ok {
 		calls = append(calls, slices.Repeat([]func(*actor){func(a *actor) { a.callAddAfter(q) }}, 12)...)
+		calls = append(calls, func(a *actor) { a.callReschedule(q) }, func(a *actor) { a.callDebounce(q) })
 	}
 	if q, ok := q.(rateLimiter); ok {
 		add := func(a *actor) { a.addRateLimited(q, a.item()) }
 		forget := func(a *actor) { a.guarded(func() { q.Forget(a.item()) }) }
 		calls = append(calls, add, add, add, add, forget)
 	}
-	if q, ok := q.(remover); ok {
-		calls = append(calls, func(a *actor) { a.callRemove(q.Remove) })
-	}
-	if q, ok := q.(settler); ok {
-		calls = append(calls, func(a *actor) { a.callRemoveFunc(q) }, func(a *actor) { a.callWait(q.WaitIdle) }, func(a *actor) { a.callWait(q.Barrier) })
-	}
-	if q, ok := q.(rescheduler); ok {
-		calls = append(calls, func(a *actor) { a.callReschedule(q) }, func(a *actor) { a.callDebounce(q) })
-	}
-	if q, ok := q.(snapshotter); ok {
-		calls = append(calls, func(a *actor) { a.callSnapshot(q) })
-	}
-	if q, ok := q.(prioritizer); ok && r.prioritizes {
-		calls = append(calls, slices.Repeat([]func(*actor){func(a *actor) { a.callAddWith(q) }}, 30)...)
+	if r.prioritizes {
+		calls = append(calls, slices.Repeat([]func(*actor){(*actor).callAddWith}, 30)...)
 	}
 	if r.series != nil {
 		calls = append(calls, func(a *actor) { a.scrape(r.series) })
@@ -67,7 +55,7 @@ func (a *actor) callAdd() { a.add(a.item(), a.queue.Add) }
 
 // callAddAll adds the items one by one if AddAll does not return. A Queue that
 // panics in AddAll leaves the rest of the items out.
-func (a *actor) callAddAll(q adderOfAll) {
+func (a *actor) callAddAll() {
 	all := make([]int, 1+a.rnd.IntN(20))
 	for i := range all {
 		all[i] = a.item()
@@ -82,7 +70,7 @@ func (a *actor) callAddAll(q adderOfAll) {
 		}
 	}()
 	a.guarded(func() {
-		q.AddAll(all...)
+		a.queue.AddAll(all...)
 		added = true
 	})
 }
@@ -103,15 +91,15 @@ func (a *actor) callAddAfter(q delayer) {
 }
 
 // callAddWith names a priority and, if the queue has delays, sometimes a delay.
-func (a *actor) callAddWith(q prioritizer) {
+func (a *actor) callAddWith() {
 	priority := a.rnd.IntN(9) - 4
 	options := workqueue.AddOptions{Priority: &priority}
 	if a.recipe.layer > 0 && a.rnd.IntN(3) == 0 {
 		options.After = a.soon()
-		a.addLater(a.item(), func(item int) { q.AddWith(options, item) })
+		a.addLater(a.item(), func(item int) { a.queue.AddWith(options, item) })
 		return
 	}
-	a.add(a.item(), func(item int) { q.AddWith(options, item) })
+	a.add(a.item(), func(item int) { a.queue.AddWith(options, item) })
 }
 
 // callLen also checks that no item is queued twice: Len is at most the number of items.
@@ -155,8 +143,8 @@ func (a *actor) callRemove(remove func(item int) bool) {
 	a.guarded(func() { removed = remove(item) })
 }
 
-func (a *actor) callRemoveFunc(q settler) {
-	a.callRemove(func(item int) bool { return q.RemoveFunc(func(i int) bool { return i == item }) > 0 })
+func (a *actor) callRemoveFunc() {
+	a.callRemove(func(item int) bool { return a.queue.RemoveFunc(func(i int) bool { return i == item }) > 0 })
 }
 
 // callWait waits for at most some milliseconds. A wait that goes on after its context would hang
@@ -171,7 +159,7 @@ func (a *actor) callWait(wait func(ctx context.Context) error) {
 	})
 }
 
-func (a *actor) callReschedule(q rescheduler) {
+func (a *actor) callReschedule(q delayer) {
 	if a.rnd.IntN(4) == 0 {
 		a.add(a.item(), func(item int) { q.Reschedule(item, 0) })
 		return
@@ -179,7 +167,7 @@ func (a *actor) callReschedule(q rescheduler) {
 	a.addLater(a.item(), func(item int) { q.Reschedule(item, a.soon()) })
 }
 
-func (a *actor) callDebounce(q rescheduler) {
+func (a *actor) callDebounce(q delayer) {
 	most := time.Duration(a.rnd.IntN(3)) * time.Millisecond // 0 is no maximum.
 	if a.rnd.IntN(4) == 0 {
 		a.add(a.item(), func(item int) { q.Debounce(item, 0, most) })
@@ -192,15 +180,15 @@ func (a *actor) callDebounce(q rescheduler) {
 	a.addLater(a.item(), func(item int) { q.Debounce(item, quiet, most) })
 }
 
-func (a *actor) callSnapshot(q snapshotter) {
+func (a *actor) callSnapshot() {
 	limit := a.rnd.IntN(20)
 	a.guarded(func() {
-		for info := range q.Items() {
+		for info := range a.queue.Items() {
 			if info.Item < 0 {
 				a.tally.violation(lengthWrong, "a visit of %v", info)
 			}
 		}
-		s := q.Snapshot(limit)
+		s := a.queue.Snapshot(limit)
 		if len(s.Queued) > limit || len(s.InFlight) > limit || len(s.Waiting) > limit || s.QueuedTotal > a.most {
 			a.tally.violation(lengthWrong, "snapshot of at most %d has %d, %d and %d items, %d are queued",
 				limit, len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal)

@@ -37,15 +37,14 @@ func (r *round) end() {
 }
 
 func (r *round) shutDown(kind int, patience time.Duration) {
-	q, drains := r.queue.(drainer)
-	switch {
-	case kind == 0:
+	switch kind {
+	case 0:
 		r.closing.Store(true)
 		r.queue.ShutDown()
-	case kind == 1 && drains:
+	case 1:
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		r.checkDrain(q.Drain(ctx))
+		r.checkDrain(r.queue.Drain(ctx))
 	default:
 		r.queue.ShutDownWithDrain()
 		if !r.closing.Load() {
@@ -126,17 +125,13 @@ func (r *round) checkEmpty() {
 		r.tally.violation(leftQueued, "%d items, and %d in hand, shutting down %v, with %s",
 			n, held, r.queue.ShuttingDown(), r.recipe.text)
 	}
-	if q, ok := r.queue.(snapshotter); ok {
-		if s := q.Snapshot(items); s.QueuedTotal+s.InFlightTotal+s.WaitingTotal > 0 {
-			r.tally.violation(lengthWrong, "in the end the snapshot is %v, with %s", s, r.recipe.text)
-		}
+	if s := r.queue.Snapshot(items); s.QueuedTotal+s.InFlightTotal+s.WaitingTotal > 0 {
+		r.tally.violation(lengthWrong, "in the end the snapshot is %v, with %s", s, r.recipe.text)
 	}
-	if q, ok := r.queue.(drainer); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), r.patience)
-		defer cancel()
-		if err := q.Drain(ctx); err != nil {
-			r.tally.violation(wrongDrain, "in the end Drain says %v, with %s", err, r.recipe.text)
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience)
+	defer cancel()
+	if err := r.queue.Drain(ctx); err != nil {
+		r.tally.violation(wrongDrain, "in the end Drain says %v, with %s", err, r.recipe.text)
 	}
 }
 

@@ -26,12 +26,10 @@ type options struct {
 	goroutines int
 	visitors   int           // items of an interval of a round that lasts, which never come again
 	patience   time.Duration // longer than any call takes, unless the call is stuck
-	impl       implementation
-	failFast   bool
 }
 
 func main() {
-	o := &options{impl: ours, visitors: 50_000}
+	o := &options{visitors: 50_000}
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to run")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
 	flag.IntVar(&o.goroutines, "goroutines", 32, "how many goroutines call a queue")
@@ -72,10 +70,10 @@ func stress(o *options) *tally {
 	return t
 }
 
-// playSome reports false after a hang and, with failFast, after a violation.
+// playSome reports false after a hang.
 func playSome(o *options, t *tally, more func(round uint64) bool) bool {
 	for seed := uint64(0); more(seed); seed++ {
-		if !play(o, t, seed) || o.failFast && t.violations() > 0 {
+		if !play(o, t, seed) {
 			return false
 		}
 	}

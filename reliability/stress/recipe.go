@@ -37,13 +37,9 @@ type recipe struct {
 // faults, and the queues still do other work.
 const odds = 200
 
-// newRecipe chooses a recipe at random. The traps call the queue with back. With clocks, a recipe may
-// have a clock that is set forwards and back.
-func newRecipe(rnd *rand.Rand, impl implementation, traps, clocks bool, back func()) *recipe {
-	r := &recipe{layer: rnd.IntN(3), oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0, traps: traps}
-	if impl.limits {
-		r.layer = 2
-	}
+// newRecipe chooses a recipe at random. The traps call the queue with back.
+func newRecipe(rnd *rand.Rand, layer int, traps bool, back func()) *recipe {
+	r := &recipe{layer: layer, oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0, traps: traps}
 	r.text = fmt.Sprintf("layer %d, oneEntry %v, times %v", r.layer, r.oneEntry, r.times)
 	// A panic on the goroutine of a delaying queue ends the program, as documented.
 	// So the storage and the metrics panic only in a queue without such a goroutine.
@@ -62,9 +58,7 @@ func newRecipe(rnd *rand.Rand, impl implementation, traps, clocks bool, back fun
 		r.text += ", priorities"
 	}
 	r.chooseMetrics(rnd, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
-	if clocks {
-		r.chooseClock(rnd)
-	}
+	r.chooseClock(rnd)
 	// A clock that leaps or stands still does the same to the tokens.
 	if r.clock == nil && rnd.IntN(4) == 0 {
 		r.pace = rate.NewLimiter(rate.Limit(int(20_000)<<rnd.IntN(5)), 1+rnd.IntN(20))

@@ -36,10 +36,14 @@ type round struct {
 func newRound(o *options, t *tally, rnd *rand.Rand) *round {
 	r := &round{options: o, tally: t, rnd: rnd, most: items}
 	r.at("making the queue")
-	r.recipe = newRecipe(rnd, o.impl, true, true, r.callBack)
-	r.queue = o.impl.make(r.recipe)
-	r.calls = callsOf(r.queue, r.recipe)
+	r.open(newRecipe(rnd, rnd.IntN(3), true, r.callBack))
 	return r
+}
+
+func (r *round) open(k *recipe) {
+	r.recipe = k
+	r.queue = k.make()
+	r.calls = callsOf(r.queue, k)
 }
 
 func (r *round) at(phase string) { r.phase.Store(&phase) }

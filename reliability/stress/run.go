@@ -16,23 +16,11 @@ import (
 // in all ways. Its queue has no traps: a panic in a trap would end the program of
 // Run, as documented.
 func (r *round) withRun() {
-	if _, ours := r.queue.(drainer); !ours {
-		r.oneShot()
-		return
-	}
 	r.at("Run")
 	r.queue.ShutDown()
-	impl := r.impl
-	impl.limits = true
-	r.recipe = newRecipe(r.rnd, impl, false, true, nil)
+	r.open(newRecipe(r.rnd, 2, false, nil))
 	r.recipe.text += ", Run"
-	r.queue = impl.make(r.recipe)
-	r.calls = callsOf(r.queue, r.recipe)
-	limited, ok := r.queue.(*workqueue.TypedRateLimiting[int])
-	if !ok { // A queue with a bug, of the tests.
-		r.oneShot()
-		return
-	}
+	limited := r.queue.(*workqueue.TypedRateLimiting[int])
 	options := workqueue.RunOptions[int]{
 		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4),
 		Timeout: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
@@ -111,9 +99,7 @@ func (r *round) handle(ctx context.Context, item int) error {
 	}
 	account := &r.accounts[item]
 	if strict(item) {
-		if !r.impl.shares {
-			account.worked++
-		}
+		account.worked++
 		r.inHand.Add(1)
 		if n := account.held.Add(1); n != 1 {
 			r.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, r.recipe.text)
@@ -162,9 +148,9 @@ func (r *round) linger(ctx context.Context, item int) error {
 		return nil
 	}
 	account := &r.accounts[item]
-	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
+	if rand.IntN(2) == 0 {
 		account.removing.Add(1)
-		q.Remove(item)
+		r.queue.Remove(item)
 		account.removed.Add(1)
 	}
 	account.owed.Store(true)

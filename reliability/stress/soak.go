@@ -60,8 +60,7 @@ func (r *round) lasting(w io.Writer, intervals int) (all []sample, ok bool) {
 	r.queue.ShutDown()
 	r.recipe.chooseAll()
 	r.most = items + r.visitors
-	r.queue = makeOurs(r.recipe)
-	r.calls = callsOf(r.queue, r.recipe)
+	r.open(r.recipe)
 	q := r.queue.(*workqueue.TypedRateLimiting[int])
 	cancel := r.startRun(q, workqueue.RunOptions[int]{Workers: 8, Grace: r.patience, CancelOnReAdd: 3})
 	defer cancel()

@@ -18,16 +18,14 @@ const (
 	twoWorkers  = "two workers"      // hold one item
 	leftQueued  = "left queued"      // after all workers have left
 	phantom     = "phantom"          // more hand-outs of an item than adds
-	disorder    = "out of order"
-	lengthWrong = "wrong length" // or snapshot
-	earlyDrain  = "early drain"  // returned with items queued or held
-	wrongDrain  = "wrong drain"  // a wrong error of Drain or Run, or a wrong result in Run
-	wrongSeries = "wrong series" // of a scrape, or left by an ended queue
-	hang        = "hang"         // the round does not end, or the queue keeps items
+	lengthWrong = "wrong length"     // or snapshot
+	earlyDrain  = "early drain"      // returned with items queued or held
+	wrongDrain  = "wrong drain"      // a wrong error of Drain or Run, or a wrong result in Run
+	wrongSeries = "wrong series"     // of a scrape, or left by an ended queue
+	hang        = "hang"             // the round does not end, or the queue keeps items
 	goroutines  = "goroutines left"
 	memory      = "memory left"
 	panicked    = "panic"
-	died        = "process died"
 )
 
 // A tally counts the calls and the violations of a run. Its methods may be called
