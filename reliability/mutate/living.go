@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -33,7 +32,7 @@ const heading = `# How many mutants live, by file. A run fails if more of a file
 #
 `
 
-// readShares reads the table that write has written.
+// readShares reads the file with the table.
 func readShares(name string) (shares, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -54,15 +53,14 @@ func readShares(name string) (shares, error) {
 	return all, nil
 }
 
-func (all shares) write(name string) error {
-	var b strings.Builder
-	b.WriteString(heading)
-	fmt.Fprintf(&b, "# %-42s %8s %8s %8s\n", "file", "mutants", "living", "share")
+// table has a line for each file.
+func (all shares) table() string {
+	text := fmt.Sprintf("# %-42s %8s %8s %8s\n", "file", "mutants", "living", "share")
 	for _, file := range slices.Sorted(maps.Keys(all)) {
 		s := all[file]
-		fmt.Fprintf(&b, "%-44s %8d %8d %8v\n", file, s.mutants, s.living, s)
+		text += fmt.Sprintf("%-44s %8d %8d %8v\n", file, s.mutants, s.living, s)
 	}
-	return os.WriteFile(name, []byte(b.String()), 0o666)
+	return text
 }
 
 // sharesOf returns the shares of a package, as a run has found them.
@@ -116,30 +114,4 @@ func (all shares) update(pkg string, found shares, matches func(file string) boo
 		delete(all, file)
 	}
 	maps.Copy(all, found)
-}
-
-// At the end of its output, a run prints the mutants that live, with their lines. With -v a run
-// also prints each mutant when it was tried, with the verdict behind the name.
-var (
-	living = regexp.MustCompile(`(?m)^\S+:\d+: (?:lived|not covered): (.+)$`)
-	lives  = regexp.MustCompile(`(?m)^(.+ #\d+): (?:lived|not covered) $`)
-)
-
-// readLiving returns the mutants that live, from the file with the output of a run, or nil if path
-// is empty. The output of an interrupted run is useful only with -v.
-func readLiving(path string) (map[string]bool, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	only := map[string]bool{}
-	for _, form := range []*regexp.Regexp{living, lives} {
-		for _, m := range form.FindAllStringSubmatch(string(text), -1) {
-			only[m[1]] = true
-		}
-	}
-	return only, nil
 }

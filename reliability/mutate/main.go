@@ -22,26 +22,23 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
 
 func main() {
-	var c config
+	c := config{table: "mutate/living.txt"}
 	flag.StringVar(&c.dir, "dir", "..", "the `directory` of the package")
 	flag.StringVar(&c.also, "also", "", "the `directory` of a package above, whose tests count too")
-	flag.StringVar(&c.table, "table", "mutate/living.txt", "the `file` with the shares that live")
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
 	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, to see what they are for")
 	flag.StringVar(&c.run, "run", "", "use only the tests that match this `regexp`, such as new ones with -only")
-	flag.StringVar(&c.only, "only", "", "try only the mutants that lived in a run whose output is this `file`")
+	flag.StringVar(&c.only, "only", "", "try only the mutants whose names, as a run prints them, match this `regexp`")
 	flag.IntVar(&c.sample, "sample", 1, "try one of so many mutants")
-	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
-	flag.BoolVar(&c.count, "count", false, "only count the mutants of each file")
 	flag.BoolVar(&c.rewrite, "rewrite", false, "write the shares of this run into the table")
 	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
 	flag.Parse()
@@ -58,8 +55,8 @@ func main() {
 
 type config struct {
 	dir, also, table, files, skip, run, only string
-	sample, workers                          int
-	count, rewrite, verbose                  bool
+	sample                                   int
+	rewrite, verbose                         bool
 }
 
 // A result is the verdict on a mutant, and the test that killed the mutant.
@@ -76,7 +73,7 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	only, err := readLiving(c.only)
+	only, err := regexp.Compile(c.only)
 	if err != nil {
 		return false, err
 	}
@@ -90,10 +87,6 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	chosen := c.choose(mutants, only)
-	if c.count {
-		table(w, untried(chosen))
-		return true, nil
-	}
 	var benches []*bench
 	for i, dir := range []string{c.dir, c.also} {
 		if dir == "" {
@@ -111,24 +104,24 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	printLiving(w, results)
-	table(w, results)
-	fmt.Fprintf(w, "in %v\n", time.Since(start).Round(time.Second))
 	found := sharesOf(path.Base(pkg), results)
+	io.WriteString(w, found.table())
+	fmt.Fprintf(w, "in %v\n", time.Since(start).Round(time.Second))
 	switch {
 	case c.sample > 1 || c.only != "":
 		return true, nil
 	case c.rewrite:
 		before.update(path.Base(pkg), found, c.matches)
-		return true, before.write(c.table)
+		return true, os.WriteFile(c.table, []byte(heading+before.table()), 0o666)
 	}
 	return before.judge(w, path.Base(pkg), found, c.matches), nil
 }
 
 // choose returns the mutants of a run, in their order.
-func (c config) choose(mutants []*mutant, only map[string]bool) (chosen []*mutant) {
+func (c config) choose(mutants []*mutant, only *regexp.Regexp) (chosen []*mutant) {
 	n := 0
 	for _, m := range mutants {
-		if c.matches(m.file) && (only == nil || only[m.String()]) {
+		if c.matches(m.file) && only.MatchString(m.String()) {
 			if n%c.sample == 0 {
 				chosen = append(chosen, m)
 			}
@@ -147,39 +140,18 @@ func (c config) matches(file string) bool {
 	})
 }
 
-func untried(mutants []*mutant) (results []result) {
+// tryAll tries the mutants in their order, one at a time: two at a time make tests fail that measure.
+func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutants []*mutant) (results []result) {
 	for _, m := range mutants {
-		results = append(results, result{mutant: m})
-	}
-	return results
-}
-
-// tryAll tries the mutants in their order, and so many at a time as there are workers.
-func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutants []*mutant) []result {
-	results := make([]result, len(mutants))
-	next := make(chan int)
-	var mu sync.Mutex // of w
-	tryOne := func(i int) {
-		results[i] = tryOne(benches, mutants[i])
+		if ctx.Err() != nil {
+			break
+		}
+		r := tryOne(benches, m)
+		results = append(results, r)
 		if c.verbose {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(w, "%v: %v %s\n", mutants[i], results[i].verdict, results[i].by)
+			fmt.Fprintf(w, "%v: %v %s\n", m, r.verdict, r.by)
 		}
 	}
-	var wg sync.WaitGroup
-	for range c.workers {
-		wg.Go(func() {
-			for i := range next {
-				tryOne(i)
-			}
-		})
-	}
-	for i := 0; i < len(mutants) && ctx.Err() == nil; i++ {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 	return results
 }
 
@@ -201,27 +173,5 @@ func printLiving(w io.Writer, results []result) {
 		if r.verdict == lived || r.verdict == uncovered {
 			fmt.Fprintf(w, "%s:%d: %v: %v\n", r.file, r.line, r.verdict, r.mutant)
 		}
-	}
-}
-
-// table prints the number of mutants by verdict, for each file and in total.
-func table(w io.Writer, results []result) {
-	const format = "%-28s %8v %8v %8v %8v %12v %8v\n"
-	fmt.Fprintf(w, format, "file", "mutants", "killed", "by hang", "lived", "not covered", "score")
-	count := map[string]*[hung + 1]int{"total": {}}
-	files := []string{}
-	for _, r := range results {
-		if count[r.file] == nil {
-			count[r.file] = new([hung + 1]int)
-			files = append(files, r.file)
-		}
-		count[r.file][r.verdict]++
-		count["total"][r.verdict]++
-	}
-	for _, file := range append(files, "total") {
-		n := count[file]
-		dead, all := n[killed]+n[hung], n[killed]+n[hung]+n[lived]
-		score := fmt.Sprintf("%.1f %%", 100*float64(dead)/float64(max(1, all)))
-		fmt.Fprintf(w, format, file, all+n[uncovered], dead, n[hung], n[lived], n[uncovered], score)
 	}
 }

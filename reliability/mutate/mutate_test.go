@@ -1,11 +1,10 @@
 package main
 
 import (
-	"context"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,100 +59,65 @@ func TestStack(t *testing.T) {
 }
 `
 
-func TestMutantsOfASample(t *testing.T) {
+// module writes the files of a module, and returns the settings of a run.
+func module(t *testing.T, files map[string]string) config {
 	dir := t.TempDir()
-	list := filepath.Join(dir, "living.txt")
-	write := func(name, text string) {
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("go.mod", "module example.com/sample\n\ngo 1.26\n")
-	write("sample.go", sample)
-	write("sample_test.go", sampleTest)
-	write("living.txt", "# comment\nsample/sample.go 17 3 17.6 %\nsample/gone.go 1 0 0.0 %\nother/other.go 5 0 0.0 %\n")
-	c := config{dir: dir, table: list, files: "*.go", sample: 1, workers: 2, verbose: true}
-	var out strings.Builder
-	ok, err := c.mutate(t.Context(), &out)
-	if err != nil || ok {
-		t.Fatalf("got %v, %v, want false and no error", ok, err)
+	return config{dir: dir, table: filepath.Join(dir, "living.txt"), files: "*.go", sample: 1, verbose: true}
+}
+
+// expect fails for each text that is not in the output of a run.
+func expect(t *testing.T, output string, texts ...string) {
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			t.Errorf("no %q", text)
+		}
 	}
-	for _, want := range []string{
+	if t.Failed() {
+		t.Log(output)
+	}
+}
+
+func TestMutantsOfASample(t *testing.T) {
+	c := module(t, map[string]string{
+		"go.mod": "module example.com/sample\n\ngo 1.26\n", "sample.go": sample, "sample_test.go": sampleTest,
+		"living.txt": "# comment\nsample/sample.go 17 3 17.6 %\nsample/gone.go 1 0 0.0 %\nother/other.go 5 0 0.0 %\n",
+	})
+	var out strings.Builder
+	if ok, err := c.mutate(t.Context(), &out); err != nil || ok {
+		t.Errorf("got %v, %v, want false and no error", ok, err)
+	}
+	expect(t, out.String(),
 		"sample.go Stack.Push: delete: s.items = append(s.items, n) #1: killed TestStack\n",
 		"sample.go Stack.Wait: delete: i++ #1: killed by hang TestStack",
 		"sample.go:17: lived: sample.go Stack.Clear: delete: s.items = s.items[:0] #1\n",
 		"sample.go:25: not covered: sample.go unused: flip: true in func unused() bool { return true } #1\n",
 		"sample/sample.go: 14 of 17 mutants live, 82.4 %; before it was 17.6 %\n",
 		"sample/gone.go: in the table, and has no mutants\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(out.String())
-	}
+	)
 }
 
 func TestABrokenRunIsNoScore(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":         "module example.com/sample\n\ngo 1.26\n",
-		"sample.go":      sample,
+	c := module(t, map[string]string{
+		"go.mod": "module example.com/sample\n\ngo 1.26\n", "sample.go": sample, "living.txt": "",
 		"sample_test.go": strings.Replace(sampleTest, "!= 2", "!= 3", 1),
-		"living.txt":     "",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var out strings.Builder
-	c := config{dir: dir, table: filepath.Join(dir, "living.txt"), files: "*.go", sample: 1, workers: 1}
-	if ok, err := c.mutate(t.Context(), &out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
+	})
+	if ok, err := c.mutate(t.Context(), io.Discard); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
 		t.Errorf("got %v, %v", ok, err)
-	}
-}
-
-// What is ended before a run of the tests begins is ended, and does not panic.
-func TestRunThatDoesNotBegin(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	b := &bench{ctx: ctx, program: "true", dir: "."}
-	if _, _, err := b.run(0, "", 0, "TestNone"); err != context.Canceled {
-		t.Errorf("got %v, want %v", err, context.Canceled)
-	}
-}
-
-// What has lived is in the output of a run that was ended early too.
-func TestMutantsThatLivedInARun(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "output")
-	const output = `3 mutants, 2 tests, 1s to prepare
-a.go f: delete: g(x) #1: killed TestF
-a.go f: negate: x > 0 #2: lived 
-a.go (T) h: zero: return "#1: lived" #1: killed TestF
-a.go f: flip: true in return true #1: not covered 
-a.go:7: lived: a.go k: number: 0 in x[0] #1
-a.go:9: listed, but killed by TestF: a.go f: delete: return #1
-`
-	if err := os.WriteFile(path, []byte(output), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	only, err := readLiving(path)
-	got := slices.Sorted(maps.Keys(only))
-	want := []string{"a.go f: flip: true in return true #1", "a.go f: negate: x > 0 #2", "a.go k: number: 0 in x[0] #1"}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 
 // The tests of a package above notice a mutant that the tests of its own package let live. The table
 // is written anew, and keeps the files of other packages.
 func TestTheTestsAboveCount(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
+	c := module(t, map[string]string{
 		"go.mod":               "module example.com/above\n\ngo 1.26\n",
 		"above.go":             "package above\n",
 		"inner/sample.go":      sample,
@@ -178,33 +142,21 @@ func TestClear(t *testing.T) {
 	}
 }
 `,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
+	c.dir, c.also, c.rewrite = filepath.Join(c.dir, "inner"), c.dir, true
 	var out strings.Builder
-	list := filepath.Join(dir, "living.txt")
-	c := config{dir: filepath.Join(dir, "inner"), also: dir, table: list, files: "*.go", sample: 1, workers: 2, verbose: true, rewrite: true}
 	if ok, err := c.mutate(t.Context(), &out); err != nil || !ok {
 		t.Fatalf("got %v, %v", ok, err)
 	}
 	want := shares{"inner/sample.go": {17, 12}, "other/other.go": {5, 0}}
-	if got, err := readShares(list); err != nil || !maps.Equal(got, want) {
+	if got, err := readShares(c.table); err != nil || !maps.Equal(got, want) {
 		t.Errorf("the table is now %v, %v, want %v", got, err, want)
 	}
-	for _, want := range []string{
+	expect(t, out.String(),
 		"Stack.Push: delete: s.items = append(s.items, n) #1: killed TestStack\n",
 		"Stack.Clear: delete: s.items = s.items[:0] #1: killed TestClear\n",
 		"not covered: sample.go unused: flip: true in func unused() bool { return true } #1\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(out.String())
-	}
+	)
 }
 
 func TestShares(t *testing.T) {
