@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed16c08ea7/workqueue/reliability/trial"
 )
 
 // A listing has the fields of a package that go list prints.
@@ -44,34 +46,16 @@ func find(dir, tmp string) (pkgPath string, mutants []*mutant, overlayName strin
 	if err != nil {
 		return "", nil, "", fmt.Errorf("go list: %w", err)
 	}
-	overlay := map[string]string{filepath.Join(pkg.Dir, "mutants.go"): filepath.Join(tmp, "mutants.go")}
-	files, mutants, err := edit(pkg, exports)
-	files["mutants.go"] = support(pkg.Name, len(mutants))
-	for name, source := range files {
-		overlay[filepath.Join(pkg.Dir, name)] = filepath.Join(tmp, name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(tmp, name), []byte(source), 0o666)
-		}
-	}
+	sources, mutants, err := edit(pkg, exports)
 	if err != nil {
 		return "", nil, "", err
 	}
-	replace, _ := json.Marshal(map[string]any{"Replace": overlay})
-	overlayName = filepath.Join(tmp, "overlay.json")
-	return pkg.ImportPath, mutants, overlayName, os.WriteFile(overlayName, replace, 0o666)
+	sources[filepath.Join(pkg.Dir, "mutants.go")] = support(pkg.Name, len(mutants))
+	overlayName, err = trial.WriteOverlay(tmp, sources)
+	return pkg.ImportPath, mutants, overlayName, err
 }
 
-// build compiles the tests of the package in dir with an overlay.
-func build(dir, overlay, program string) error {
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, ".")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("the mutants do not compile: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// edit returns the sources of a package with the mutants in them. A mutant depends
+// edit returns the sources of a package with the mutants in them, by their paths. A mutant depends
 // on the types of its operands, and a mutated number is written with its type.
 func edit(pkg listing, exports map[string]string) (sources map[string]string, mutants []*mutant, err error) {
 	fset := token.NewFileSet()
@@ -102,7 +86,7 @@ func edit(pkg listing, exports map[string]string) (sources map[string]string, mu
 			path: pkg.ImportPath, file: name, ordinals: map[mutant]int{}, first: len(mutants) + 1,
 		}
 		ast.PreorderStack(file, nil, f.visit)
-		sources[name] = f.String()
+		sources[filepath.Join(pkg.Dir, name)] = f.String()
 		mutants = append(mutants, f.found...)
 	}
 	return sources, mutants, nil

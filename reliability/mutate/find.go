@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"go/types"
 	"strings"
+
+	"github.com/seed16c08ea7/workqueue/reliability/trial"
 )
 
 // A mutant is a small change to the source that the tests should notice. Its name
@@ -56,7 +58,7 @@ func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	case *ast.GenDecl:
 		return n.Tok == token.VAR
 	case *ast.FuncDecl:
-		f.function = nameOf(n)
+		f.function = trial.NameOf(n)
 	case ast.Stmt:
 		f.statement(n, stack)
 	case ast.Expr:
@@ -83,25 +85,6 @@ func (f *finder) statement(n ast.Stmt, stack []ast.Node) {
 		}
 	case *ast.ReturnStmt:
 		f.returns(n, stack)
-	}
-}
-
-func nameOf(fn *ast.FuncDecl) string {
-	if fn.Recv == nil {
-		return fn.Name.Name
-	}
-	receiver := fn.Recv.List[0].Type
-	for {
-		switch t := receiver.(type) {
-		case *ast.StarExpr:
-			receiver = t.X
-		case *ast.IndexExpr:
-			receiver = t.X
-		case *ast.IndexListExpr:
-			receiver = t.X
-		default:
-			return t.(*ast.Ident).Name + "." + fn.Name.Name
-		}
 	}
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,8 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/reliability/trial"
 )
 
 // A bench runs the tests of a program. Each test has been timed and traced by prepare.
@@ -43,66 +42,23 @@ func (v verdict) String() string {
 	return [...]string{"not covered", "lived", "killed", "killed by hang"}[v]
 }
 
-// The limits of a run. A mutant that allocates or computes for ever must fail
-// before the machine does. The runtime or synctest finds most mutants that wait for
-// ever, and the limit idle finds the rest. Only the limit wall depends on other load
-// of the machine, so wall is long.
-const (
-	memory = 6 << 20 // of address space, in KiB
-	idle   = 3 * time.Second
-	wall   = time.Minute // plus 20 times the time of the tests
-)
-
-var compute = 2 * time.Second // plus 10 times the time of the tests without a mutant
-
-var errHung = errors.New("hung")
+// compute is how long a mutant may compute, plus 10 times the time of the tests without a mutant.
+var compute = 2 * time.Second
 
 // run runs some tests with a mutant. The argument usually is their time without a mutant.
 func (b *bench) run(mutant int, trace string, usually time.Duration, names ...string) (output string, took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(b.ctx, wall+20*usually)
-	defer cancel()
-	limit := fmt.Sprintf(`ulimit -v %d; ulimit -t %.0f; exec "$0" "$@"`, memory, (compute + 10*usually).Seconds())
-	cmd := exec.CommandContext(ctx, "sh", "-c", limit, b.program,
-		"-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
-	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(), fmt.Sprint("MUTANT=", mutant), "MUTANT_TRACE="+trace)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := b.watch(cmd)
-	if cmd.ProcessState == nil { // The command was not started, usually because ctx has ended.
-		return "", 0, err
-	}
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
-		err = errHung
-	}
-	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
-}
-
-// watch runs a command, and kills the command when its processes are idle.
-func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	ended, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		if awaitIdle(cmd.Process.Pid, idle, ended) {
-			cmd.Cancel()
-		}
-	}()
-	err = cmd.Wait()
-	close(ended)
-	<-watched
-	return out.Bytes(), err
+	return trial.Run{
+		Program: b.program, Dir: b.dir, Args: []string{"-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"},
+		Env:  []string{fmt.Sprint("MUTANT=", mutant), "MUTANT_TRACE=" + trace},
+		Wall: time.Minute + 20*usually, Compute: compute + 10*usually, Memory: 6 << 20,
+	}.Do(b.ctx)
 }
 
 // prepare compiles the program, and runs each test alone, without a mutant, to learn the time
 // of the test and the mutants that the test reaches. A failed test is an error: the test would
 // seem to kill every mutant.
 func (b *bench) prepare(overlay string, mutants int, skip, run string) error {
-	if err := build(b.dir, overlay, b.program); err != nil {
+	if err := trial.Build(b.dir, overlay, b.program); err != nil {
 		return err
 	}
 	out, err := exec.Command(b.program, "-test.list", "^(Test|Example|Fuzz)").Output()
@@ -166,7 +122,7 @@ func (b *bench) try(id int, tests []int) (v verdict, by string) {
 		}
 		out, _, err := b.run(id, "", took, names...)
 		switch {
-		case err == errHung:
+		case err == trial.ErrHung:
 			return hung, running(out, names)
 		case err != nil:
 			return killed, running(out, names)
@@ -175,12 +131,10 @@ func (b *bench) try(id int, tests []int) (v verdict, by string) {
 	return lived, ""
 }
 
-var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-
 // running returns the name of the failed test or, if the output has none, the possible tests.
 func running(output string, names []string) string {
-	if m := failed.FindStringSubmatch(output); m != nil {
-		return m[1]
+	if failed := trial.Failed(output); failed != nil {
+		return failed[0]
 	}
 	return fmt.Sprintf("%s, or one of the %d after it", names[0], len(names)-1)
 }

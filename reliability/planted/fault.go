@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +14,6 @@ import (
 type fault struct {
 	name, from string
 	checks     []check
-	alone      bool // needs a build of its own
 	edits      []edit
 	where      string // file and line of the list
 }
@@ -41,7 +37,7 @@ func (c check) String() string {
 // An edit replaces lines of a function. The lines have no numbers and no indentation, so that
 // the edit survives changes elsewhere in the function, and a move of the function.
 type edit struct {
-	dir, function string // or the name of a file
+	dir, function string
 	old, new      []string
 }
 
@@ -112,8 +108,6 @@ func (f *fault) read(key, value, line string) bool {
 			c.flags, c.args = c.flags[:at], c.flags[at+1:]
 		}
 		f.checks = append(f.checks, c)
-	case key == "alone" && value != "": // The value is the reason.
-		f.alone = true
 	case key == "in" && len(words) == 2:
 		f.edits = append(f.edits, edit{dir: words[0], function: words[1]})
 	case len(f.edits) > 0 && (line[0] == ' ' || line[0] == '-' || line[0] == '+'):
@@ -182,16 +176,18 @@ func (e edit) apply(dir string, sources map[string]string) error {
 		if !strings.Contains(text, e.old[0]) {
 			continue // Spares the parser.
 		}
-		regions, err := e.regions(filepath.Base(name), text)
+		found, err := bodies(name, text)
 		if err != nil {
 			return err
 		}
-		for _, r := range regions {
-			lines := strings.Split(text, "\n")
-			for _, at := range find(lines[r.from:r.to], e.old) {
-				places++
-				sources[name] = strings.Join(slices.Replace(lines, r.from+at, r.from+at+len(e.old), e.new...), "\n")
-			}
+		b, ok := found[e.function]
+		if !ok {
+			continue
+		}
+		lines := strings.Split(text, "\n")
+		for _, at := range find(lines[b.from:b.to], e.old) {
+			places++
+			sources[name] = strings.Join(slices.Replace(lines, b.from+at, b.from+at+len(e.old), e.new...), "\n")
 		}
 	}
 	if places != 1 {
@@ -199,51 +195,6 @@ func (e edit) apply(dir string, sources map[string]string) error {
 			e.dir, e.function, places, strings.Join(e.old, "\n\t"))
 	}
 	return nil
-}
-
-// A region is some lines of a file, counted from 0.
-type region struct{ from, to int }
-
-// regions returns where a file has the function of the edit: once, or never. An edit that names a
-// file may change all its lines.
-func (e edit) regions(name, text string) ([]region, error) {
-	if strings.HasSuffix(e.function, ".go") {
-		if name != e.function {
-			return nil, nil
-		}
-		return []region{{0, strings.Count(text, "\n")}}, nil
-	}
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range file.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && nameOf(fn) == e.function {
-			return []region{{fset.Position(fn.Pos()).Line - 1, fset.Position(fn.End()).Line}}, nil
-		}
-	}
-	return nil, nil
-}
-
-// nameOf returns the name of a function, and of a method with the name of the type before it.
-func nameOf(fn *ast.FuncDecl) string {
-	if fn.Recv == nil {
-		return fn.Name.Name
-	}
-	receiver := fn.Recv.List[0].Type
-	for {
-		switch t := receiver.(type) {
-		case *ast.StarExpr:
-			receiver = t.X
-		case *ast.IndexExpr:
-			receiver = t.X
-		case *ast.IndexListExpr:
-			receiver = t.X
-		default:
-			return t.(*ast.Ident).Name + "." + fn.Name.Name
-		}
-	}
 }
 
 // find returns where lines has the lines of old, whatever their indentation.

@@ -15,8 +15,8 @@
 //	 	q.mu.Unlock()
 //
 // A check is a package, the names of tests, and flags of go test, such as -tags=explore, with those of
-// the tests behind --. An edit names a folder and a function, or a file. The lines with a blank or - before them stand there
-// once, in this order; blank and + are the lines with the bug. Indentation does not matter.
+// the tests behind --. An edit names a folder and a function, whose body it changes. The lines with a blank or - before them
+// stand there once, in this order; blank and + are the lines with the bug. Indentation does not matter.
 //
 // Each fault is compiled with go test -overlay, so no file in the repository changes. Before the
 // first fault each check has to pass. A fault that does not fit the sources, or does not compile,
@@ -33,12 +33,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/reliability/trial"
 )
 
 var (
@@ -80,12 +81,7 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := bench{root: dir, tmp: tmp, programs: map[string]string{}, took: map[string]time.Duration{}}
-	for _, f := range faults {
-		if !f.alone {
-			b.faults = append(b.faults, f)
-		}
-	}
+	b := bench{root: dir, tmp: tmp, faults: faults, programs: map[string]string{}, took: map[string]time.Duration{}}
 	if !*whole {
 		if err := b.passAll(faults); err != nil {
 			return err
@@ -98,41 +94,30 @@ func run() error {
 // A bench compiles and runs checks.
 type bench struct {
 	root, tmp string
-	faults    []*fault // compiled together
+	faults    []*fault
 	programs  map[string]string
 	took      map[string]time.Duration // by checks without a fault
 }
 
-// program returns the compiled tests for a check, with all faults that can be compiled together.
-func (b *bench) program(c check) (name string, err error) {
+// program returns the compiled tests for a check, with all faults.
+func (b *bench) program(c check) (program string, err error) {
 	key := c.pkg + " " + strings.Join(c.flags, " ")
 	if b.programs[key] == "" {
-		name := filepath.Join(b.tmp, fmt.Sprintf("%d.test", len(b.programs)))
-		if err := b.compile(c, b.faults, name); err != nil {
+		tmp, err := os.MkdirTemp(b.tmp, "sources")
+		if err != nil {
 			return "", err
 		}
-		b.programs[key] = name
+		name, err := overlay(b.root, tmp, b.faults)
+		if err != nil {
+			return "", err
+		}
+		program := filepath.Join(tmp, "tests")
+		if err := trial.Build(filepath.Join(b.root, c.pkg), name, program, c.flags...); err != nil {
+			return "", err
+		}
+		b.programs[key] = program
 	}
 	return b.programs[key], nil
-}
-
-// compile compiles the tests for a check.
-func (b *bench) compile(c check, faults []*fault, program string) error {
-	tmp, err := os.MkdirTemp(b.tmp, "sources")
-	if err != nil {
-		return err
-	}
-	name, err := overlay(b.root, tmp, faults)
-	if err != nil {
-		return err
-	}
-	args := append([]string{"test", "-c", "-vet=off", "-overlay", name, "-o", program}, c.flags...)
-	cmd := exec.Command("go", append(args, ".")...)
-	cmd.Dir = filepath.Join(b.root, c.pkg)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("does not compile: %w\n%s", err, output)
-	}
-	return nil
 }
 
 // passAll runs all checks without a fault.
@@ -186,10 +171,7 @@ func (b *bench) tryAll(faults []*fault) error {
 	return nil
 }
 
-var (
-	tests  = regexp.MustCompile(`(?m)^=== RUN   [^/\s]+$`)
-	failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-)
+var tests = regexp.MustCompile(`(?m)^=== RUN   [^/\s]+$`)
 
 // tryChecks plants a fault for each of its checks. by is what noticed the fault, or the first check
 // that did not.
@@ -210,57 +192,42 @@ func (b *bench) tryChecks(f *fault) (verdict, by string) {
 
 // try plants a fault, and returns the tests of a check that noticed the fault, "" for none.
 func (b *bench) try(f *fault, c check) (by string, err error) {
-	program, number := "", 1+slices.Index(b.faults, f)
-	if number > 0 {
-		program, err = b.program(c)
-	} else {
-		program = filepath.Join(b.tmp, "alone.test")
-		err = b.compile(c, []*fault{f}, program)
-	}
+	program, err := b.program(c)
 	if err != nil {
 		return "", err
 	}
-	within := patience + 10*b.took[c.String()]
+	// A fault that loses a wake-up may hang a test for ever.
+	within := 10*time.Second + 10*b.took[c.String()]
 	if *whole {
 		within = 20 * time.Minute
 	}
-	output, err := b.runTests(c, program, number, within)
+	output, err := b.runTests(c, program, 1+slices.Index(b.faults, f), within)
+	failed := trial.Failed(output)
 	switch {
 	case err == nil:
 		return "", nil
-	case strings.Contains(output, "panic: test timed out"):
+	case err == trial.ErrHung || strings.Contains(output, "panic: test timed out"):
 		return "a hang", nil
-	}
-	var names []string
-	for _, m := range failed.FindAllStringSubmatch(output, -1) {
-		names = append(names, m[1])
-	}
-	if names == nil {
+	case failed == nil:
 		return "a crash", nil
 	}
-	return strings.Join(names, ", "), nil
+	return strings.Join(failed, ", "), nil
 }
-
-// A fault that loses a wake-up may hang a test for ever. So the tests of a check may take this
-// long, and ten times as long as without a fault.
-const patience = 10 * time.Second
 
 // runTests runs the tests of a check, with a bound on their memory: a fault may never stop to
 // allocate.
 func (b *bench) runTests(c check, program string, number int, within time.Duration) (output string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within+10*time.Second)
-	defer cancel()
-	bound := `ulimit -v 8388608; exec "$0" "$@"`
+	t := trial.Run{
+		Program: program, Dir: filepath.Join(b.root, c.pkg), Args: []string{"-test.v", "-test.timeout", within.String()},
+		Env: []string{fmt.Sprint("PLANTED_FAULT=", number)}, Wall: within + 10*time.Second, Memory: 8 << 20,
+	}
 	if slices.Contains(c.flags, "-race") { // The race detector maps terabytes.
-		bound = `exec "$0" "$@"`
+		t.Memory = 0
 	}
-	args := []string{"-c", bound, program, "-test.v", "-test.timeout", within.String()}
 	if !*whole {
-		args = append(args, "-test.failfast", "-test.run", "^("+c.tests+")$")
+		t.Args = append(t.Args, "-test.failfast", "-test.run", "^("+c.tests+")$")
 	}
-	cmd := exec.CommandContext(ctx, "sh", append(args, c.args...)...)
-	cmd.Dir = filepath.Join(b.root, c.pkg)
-	cmd.Env = append(os.Environ(), fmt.Sprint("PLANTED_FAULT=", number))
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	t.Args = append(t.Args, c.args...)
+	output, _, err = t.Do(context.Background())
+	return output, err
 }

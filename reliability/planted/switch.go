@@ -1,16 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/seed16c08ea7/workqueue/reliability/trial"
 )
 
 // To compile the tests of the root takes a minute, and would take an hour for each fault by
@@ -22,7 +22,7 @@ import (
 //		body
 //	}
 //
-// A fault that changes more than bodies is compiled alone, and so is a fault that says so.
+// A fault changes nothing but bodies.
 
 // overlay writes the overlay for a build with the faults, and returns its name. A fault is chosen
 // by its number, which is its index in faults plus 1.
@@ -35,13 +35,9 @@ func overlay(root, tmp string, faults []*fault) (name string, err error) {
 			return "", err
 		}
 		for path, text := range sources {
-			if f.alone {
-				replace[path] = text
-				continue
-			}
 			changed, err := changedBodies(path, text)
 			if err != nil {
-				return "", fmt.Errorf("%s: %q: %w", f.where, f.name, err)
+				return "", err
 			}
 			for _, v := range changed {
 				v.number, v.where = i+1, f.where
@@ -57,7 +53,7 @@ func overlay(root, tmp string, faults []*fault) (name string, err error) {
 		replace[path] = text
 		replace[filepath.Join(filepath.Dir(path), "planted_fault.go")] = fmt.Sprintf(support, pkg)
 	}
-	return writeOverlay(tmp, replace)
+	return trial.WriteOverlay(tmp, replace)
 }
 
 // support has the number of the fault, for a package with faults.
@@ -71,19 +67,6 @@ import (
 var plantedFault, _ = strconv.Atoi(os.Getenv("PLANTED_FAULT"))
 `
 
-func writeOverlay(tmp string, sources map[string]string) (name string, err error) {
-	replace := map[string]string{}
-	for i, path := range slices.Sorted(maps.Keys(sources)) {
-		replace[path] = filepath.Join(tmp, fmt.Sprintf("%d_%s", i, filepath.Base(path)))
-		if err := os.WriteFile(replace[path], []byte(sources[path]), 0o666); err != nil {
-			return "", err
-		}
-	}
-	text, _ := json.Marshal(map[string]any{"Replace": replace})
-	name = filepath.Join(tmp, "overlay.json")
-	return name, os.WriteFile(name, text, 0o666)
-}
-
 // A variant is a function with another body.
 type variant struct {
 	function, body string
@@ -91,62 +74,53 @@ type variant struct {
 	where          string
 }
 
-// changedBodies returns the functions of a file whose bodies differ from the file on disk. All
-// else must be the same.
+// changedBodies returns the functions of a file whose bodies differ from the file on disk.
 func changedBodies(path, text string) (changed []variant, err error) {
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	was, _, err := bodies(path, string(before))
+	was, err := bodies(path, string(before))
 	if err != nil {
 		return nil, err
 	}
-	is, rest, err := bodies(path, text)
-	if err != nil {
-		return nil, err
-	}
-	if _, other, _ := bodies(path, string(before)); other != rest {
-		return nil, fmt.Errorf("the edit of %s is not within a function: add the line alone", filepath.Base(path))
-	}
+	is, err := bodies(path, text)
 	for function, b := range is {
 		if b.text != was[function].text {
 			changed = append(changed, variant{function: function, body: b.text})
 		}
 	}
-	return changed, nil
+	return changed, err
 }
 
 // A body is the body of a function, without its braces.
 type body struct {
-	text    string
-	at      int // offset in the file
-	line    int
-	results bool
+	text     string
+	at       int // offset in the file
+	line     int
+	from, to int // lines of the function, counted from 0
+	results  bool
 }
 
-// bodies returns the bodies of the functions of a file, and the file without them.
-func bodies(path, text string) (found map[string]body, rest string, err error) {
+// bodies returns the bodies of the functions of a file.
+func bodies(path, text string) (found map[string]body, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	found = map[string]body{}
-	end := 0
+	line := func(pos token.Pos) int { return fset.Position(pos).Line }
 	for _, d := range file.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Body == nil {
-			continue
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+			from, to := int(fn.Body.Lbrace-file.FileStart)+1, int(fn.Body.Rbrace-file.FileStart)
+			found[trial.NameOf(fn)] = body{
+				text: text[from:to], at: from, line: line(fn.Body.Lbrace),
+				from: line(fn.Pos()) - 1, to: line(fn.End()), results: fn.Type.Results != nil,
+			}
 		}
-		from, to := int(fn.Body.Lbrace-file.FileStart)+1, int(fn.Body.Rbrace-file.FileStart)
-		found[nameOf(fn)] = body{
-			text: text[from:to], at: from, line: fset.Position(fn.Body.Lbrace).Line, results: fn.Type.Results != nil,
-		}
-		rest += text[end:from]
-		end = to
 	}
-	return found, rest + text[end:], nil
+	return found, nil
 }
 
 // withVariants returns a file with further bodies, and the name of its package. The compiler
@@ -157,7 +131,7 @@ func withVariants(path string, variants []variant) (text, pkg string, err error)
 		return "", "", err
 	}
 	text = string(source)
-	found, _, err := bodies(path, text)
+	found, err := bodies(path, text)
 	if err != nil {
 		return "", "", err
 	}

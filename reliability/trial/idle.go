@@ -1,8 +1,9 @@
-package main
+package trial
 
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +12,13 @@ import (
 
 // awaitIdle waits until the processes of a group have done nothing for the time limit,
 // and reports false if stop was closed before. A thread that waits for a processor counts
-// as busy, so other programs on the machine make no difference.
+// as busy, so other programs on the machine make no difference. Only Linux tells the states of threads.
 func awaitIdle(group int, limit time.Duration, stop <-chan struct{}) bool {
 	const pause = 100 * time.Millisecond
+	if runtime.GOOS != "linux" {
+		<-stop
+		return false
+	}
 	var used uint64
 	for since := time.Duration(0); since < limit; since += pause {
 		select {
