@@ -8,8 +8,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A race is a queue with a random Order, and for each queued item how many others have come
-// before it. The limits are those of all groups but the first.
+// A race is a queue with a random Order. It counts, for each queued item, the items that came before
+// the item. The first group has no limit.
 type race struct {
 	t           *testing.T
 	rnd         *rand.Rand
@@ -28,13 +28,12 @@ type race struct {
 type runner struct {
 	priority  int
 	ahead     int // queued items
-	ownAhead  int // those of its own group
+	ownAhead  int // queued items of its own group
 	overtaken int
 	by        []int // the same by group
 }
 
-// What docs/ordering.md says an item waits for holds for random adds, raises and hand-outs,
-// and is reached.
+// The bounds in docs/ordering.md hold for random adds, raises and hand-outs, and each bound is reached.
 func TestBoundsOfTheOrder(t *testing.T) {
 	const histories = 30_000
 	reached := map[string]bool{}

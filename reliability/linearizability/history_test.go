@@ -49,8 +49,7 @@ type delayer interface {
 // A load describes the calls of one history.
 type load struct {
 	producers, workers int
-	calls              int // of all producers and workers together
-	spurious           bool
+	calls              int  // of all producers and workers together
 	early              bool // a producer shuts down before the end
 	drains, waits      int
 	seed               uint64
@@ -59,12 +58,11 @@ type load struct {
 
 // randomLoad has 4 to 8 goroutines. Some 45 calls are enough to go wrong, and few enough to check:
 // the order of a FIFO is global, so no history falls apart into independent histories.
-func randomLoad(rnd *rand.Rand, spurious bool) load {
+func randomLoad(rnd *rand.Rand) load {
 	l := load{
 		producers: 2 + rnd.IntN(2),
 		workers:   2 + rnd.IntN(2),
 		calls:     48,
-		spurious:  spurious,
 		early:     rnd.IntN(3) == 0,
 		seed:      rnd.Uint64(),
 	}
@@ -203,9 +201,7 @@ func (c *client) produceOnce() {
 	case 4, 5:
 		c.cancelSomebody()
 	case 6:
-		if c.spurious {
-			c.done(item)
-		}
+		c.done(item) // Mostly of an item that the client does not hold.
 	case 7:
 		c.remove(item)
 	case 8:

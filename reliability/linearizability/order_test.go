@@ -21,7 +21,7 @@ type shape struct {
 
 func (k shape) group(item int8) int8 { return item % max(1, k.groups) }
 
-// priority is that of an add that names none.
+// priority returns the priority of an add that names none.
 func (k shape) priority(item int8) int8 {
 	if k.asks {
 		return item % 4 / 2
@@ -43,7 +43,7 @@ func (k shape) limit(group int8) int8 {
 	return 1
 }
 
-// rules are those of the specification.
+// rules returns the Order for the specification.
 func (k shape) rules() spec.Rules[int8] {
 	return spec.Rules[int8]{OldestEvery: int(k.every), GroupsFirst: k.groupsFirst, Place: func(item int8, p spec.Place) spec.Place {
 		if !p.Named {

@@ -29,9 +29,9 @@ type items uint8
 
 func (s items) with(item int8) items { return s | 1<<item }
 
-// The methods of the queue, and the two halves of a drain: it shuts the queue
-// down when it begins, which others can see long before it ends. A barrier has
-// two halves as well: what it waits for is decided when it begins.
+// The methods of the queue, and the two halves of a drain: the queue is shut down when the drain
+// begins, and other callers can see the shutdown long before the drain ends. A barrier has two halves
+// as well: the items to wait for are chosen when the barrier begins.
 type method int8
 
 const (
@@ -74,10 +74,9 @@ type call struct {
 	named    bool
 }
 
-// A result is what a call has returned: an item or, as ok, whether there was
-// one, and the other truths; n for Len; what is held and queued for Snapshot
-// and for a Drain that gave up. sure is true for a drain that returns only when
-// nothing is left, and not when it is released.
+// A result has the answer of a call: an item or, as ok, whether there was an item, and other booleans;
+// n for Len; the held and queued items for Snapshot and for a Drain that gave up. sure is true for a
+// drain that returns only when no item is left, and not when a ShutDown releases the drain.
 type result struct {
 	item int8
 	ok   bool
@@ -86,12 +85,11 @@ type result struct {
 	left *contents
 	sure bool
 
-	priority int8 // that of the item, if the call has said it
+	priority int8 // of the item, if the call returns a priority
 	named    bool
 }
 
-// contents is what a queue has, as far as it tells. The line is sorted if the
-// queue does not know its order.
+// contents are the items of a queue. The line is sorted if the queue does not know its order.
 type contents struct {
 	line        []int8
 	of          [maxItems]int8 // the priorities of the line
@@ -99,8 +97,7 @@ type contents struct {
 	held, again items
 }
 
-// step reports whether a queue in this state may answer the call so, and what
-// its state is then.
+// step reports whether a queue in state s may answer c with r, and returns the next state.
 func (s state) step(c call, r result) (bool, state) {
 	switch c.method {
 	case length:
@@ -152,7 +149,7 @@ func (s state) step(c call, r result) (bool, state) {
 	return true, s
 }
 
-// refuses reports whether a Get may return no item so.
+// refuses reports whether a Get may return r, without an item.
 func (s state) refuses(c call, r result) bool {
 	switch {
 	case c.method == tryGet:
@@ -176,7 +173,7 @@ func (s state) drained(c call, r result) bool {
 	}
 }
 
-// finds reports whether Find may answer so.
+// finds reports whether Find may return r.
 func (s state) finds(item int8, r result) bool {
 	h, held := s.Held[item]
 	state := workqueue.ItemState(0)
@@ -193,7 +190,7 @@ func (s state) finds(item int8, r result) bool {
 	return r.ok == (state > 0) && r.n == int(state) && r.sure == s.WaitsFirmly(item)
 }
 
-// has compares the order too where a Snapshot knows it.
+// has compares the order too if the Snapshot knows the order.
 func (s state) has(c *contents) bool {
 	var line []int8
 	for _, i := range s.Line() {
@@ -213,7 +210,7 @@ func (s state) has(c *contents) bool {
 	return slices.Equal(c.line, line) && c.held == held && c.again == again
 }
 
-// hash tells most states apart that differ.
+// hash differs for most states that are not equal.
 func (s state) hash() uint64 {
 	h := uint64(len(s.Held))
 	for _, i := range s.Queued {
@@ -231,7 +228,7 @@ func (s state) equal(o state) bool {
 	return s.drains == o.drains && s.barriers == o.barriers && s.Equal(o.Queue)
 }
 
-// model is the specification as the checker takes it, of a queue with an Order.
+// model returns the specification of a queue with an Order, for the checker.
 func model(k shape) porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return state{Queue: spec.New(k.rules())} },
