@@ -14,13 +14,14 @@
 //	-	q.parked--
 //	 	q.mu.Unlock()
 //
-// A check is a package, the names of tests, and flags of go test, such as -tags=explore, with those of
-// the tests behind --. An edit names a folder and a function, whose body it changes. The lines with a blank or - before them
-// stand there once, in this order; blank and + are the lines with the bug. Indentation does not matter.
+// A check is a package, the names of tests, and flags of go test, such as -tags=explore. Flags of the
+// tests follow --. An edit names a folder and a function, whose body it changes. The lines with a blank
+// or - before them stand there once, in this order; blank and + are the lines with the bug. Indentation
+// does not matter.
 //
 // Each fault is compiled with go test -overlay, so no file in the repository changes. Before the
 // first fault each check has to pass. A fault that does not fit the sources, or does not compile,
-// fails the command as a fault does that goes unnoticed: change its edit.
+// fails the command too: change its edit.
 //
 // To find the tests that notice a new fault, give its name and -whole:
 //

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -8,10 +9,13 @@ import (
 	"time"
 )
 
+var patience = flag.Duration("patience", time.Minute, "how long nothing takes that is not stuck")
+
 func short(duration time.Duration) *options {
-	return &options{duration: duration, seed: rand.Uint64(), goroutines: 32, visitors: 5000, patience: time.Minute}
+	return &options{duration: duration, seed: rand.Uint64(), goroutines: 32, visitors: 5000, patience: *patience}
 }
 
+// Faults that this test must find are in reliability/planted/faults.
 func TestStress(t *testing.T) {
 	o := short(3 * time.Second)
 	if found := stress(o); found.violations() > 0 {
