@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -75,26 +74,9 @@ func (t *tally) count(adds, gets int, quiet time.Duration) {
 
 // print writes the counts, and the first example of each kind of violation.
 func (t *tally) print(w io.Writer) {
-	fmt.Fprintf(w, "%d rounds, %d adds, %d gets, at most %v to come to rest, %+d goroutines, %+d KiB: %s\n",
-		t.rounds, t.adds, t.gets, t.slowest.Round(time.Millisecond/10), t.goroutines, t.heap>>10, t.summary())
-	for _, kind := range t.kinds() {
-		fmt.Fprintf(w, "%s, for example: %s\n", kind, t.examples[kind])
+	fmt.Fprintf(w, "%d rounds, %d adds, %d gets, at most %v to come to rest, %+d goroutines, %+d KiB: %d violations\n",
+		t.rounds, t.adds, t.gets, t.slowest.Round(time.Millisecond/10), t.goroutines, t.heap>>10, t.violations())
+	for _, kind := range slices.Sorted(maps.Keys(t.found)) {
+		fmt.Fprintf(w, "%d %s, for example: %s\n", t.found[kind], kind, t.examples[kind])
 	}
-}
-
-func (t *tally) kinds() []string {
-	return slices.SortedFunc(maps.Keys(t.found), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(t.found[a], t.found[b]), cmp.Compare(a, b))
-	})
-}
-
-func (t *tally) summary() string {
-	if len(t.found) == 0 {
-		return "no violations"
-	}
-	text := ""
-	for _, kind := range t.kinds() {
-		text += fmt.Sprintf("%d %s, ", t.found[kind], kind)
-	}
-	return text[:len(text)-2]
 }
