@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 3000, "how many histories to check in all")
+	histories = flag.Int("histories", 9000, "how many histories to check in all")
 	firstSeed = flag.Uint64("seed", 0, "seed of the histories; 0 for a random seed")
 )
 
