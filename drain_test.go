@@ -285,23 +285,13 @@ func TestDrainShutsDownTheQueueBelow(t *testing.T) {
 	})
 }
 
-// A lingering queue takes a second to return from a drain, or with once only from the first drain.
-type lingering struct {
+// A draining queue has a function in place of its drain.
+type draining struct {
 	bare
-	once     bool
-	drains   atomic.Int32
-	returned bool
+	drain func(q bare)
 }
 
-func (q *lingering) ShutDownWithDrain() {
-	first := q.drains.Add(1) == 1
-	q.bare.ShutDownWithDrain()
-	if q.once && !first {
-		return
-	}
-	time.Sleep(time.Second)
-	q.returned = true
-}
+func (q draining) ShutDownWithDrain() { q.drain(q.bare) }
 
 // A hasty queue drains as client-go's does: until no item is held, although items are queued, or
 // until a ShutDown.
@@ -456,20 +446,13 @@ func TestDrainsAboveAForeignQueueEndTogether(t *testing.T) {
 	})
 }
 
-// A deaf queue drains until the test releases it, and ignores every ShutDown.
-type deaf struct {
-	bare
-	letGo chan struct{}
-}
-
-func (q deaf) ShutDownWithDrain() { q.bare.ShutDown(); <-q.letGo }
-
 // A drain of a queue below that ignores ShutDown kept our Drain for ever.
 func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := deaf{bare{workqueue.NewTyped[string]()}, make(chan struct{})}
+		letGo := make(chan struct{})
+		defer close(letGo)
+		below := draining{bare{workqueue.NewTyped[string]()}, func(q bare) { q.ShutDown(); <-letGo }}
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: below})
-		defer close(below.letGo)
 		q.Add("a")
 		q.Get()
 		for end, want := range map[string]error{"ctx": context.DeadlineExceeded, "ShutDown": workqueue.ErrShutDown} {
@@ -488,11 +471,19 @@ func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 	})
 }
 
-// A drain that begins while the only other drain ends starts anew, and does not end with the other.
+// A drain that begins while the only other drain ends starts anew, and does not end with the other. The queue
+// below takes a second to return from a drain, or in the last round only from the first drain.
 func TestDrainBesideTheEndOfAnother(t *testing.T) {
 	for i, later := range []time.Duration{50 * time.Millisecond, time.Second / 2, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			below := &lingering{bare: bare{workqueue.NewTyped[string]()}, once: i == 2}
+			var drains atomic.Int32
+			below := draining{bare{workqueue.NewTyped[string]()}, func(q bare) {
+				first := drains.Add(1) == 1
+				q.ShutDownWithDrain()
+				if first || i < 2 {
+					time.Sleep(time.Second)
+				}
+			}}
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
 			q.Add("a")
 			q.Get()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -326,6 +325,7 @@ func (g *runGame) play(t *testing.T) {
 // A runsGame is several Runs with different ends on one queue. No two things happen at an
 // instant: all times are random.
 type runsGame struct {
+	embeds  bool // the Runs get a type that embeds the queue
 	runs    []sharingRun
 	items   []sharedItem
 	ordered bool          // the queue has lanes
@@ -347,15 +347,22 @@ type sharingRun struct {
 type sharedItem struct {
 	takes   time.Duration
 	listens bool // the handler returns when its context ends
-	errs    []error
-	calls   int
+	replies []reply
+	added   time.Duration // when somebody else adds the item again; 0 is never
+	removed time.Duration // when somebody else removes the item; 0 is never
+
+	calls, atWork int
+	found         int // how often the item was handled to the end, given up or named
 }
 
 func randomRunsGame(rng *rand.Rand) (g runsGame) {
 	within := func(d time.Duration) time.Duration { return 1 + time.Duration(rng.Int64N(int64(d))) }
 	for range 2 + rng.IntN(2) {
 		options := workqueue.RunOptions[int]{
-			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(4),
+			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(4), MaxAttempts: rng.IntN(4),
+		}
+		if rng.IntN(3) == 0 {
+			options.Timeout = within(3 * time.Second)
 		}
 		if options.AtEnd == workqueue.EndDrain || rng.IntN(2) == 0 {
 			options.Grace = within([]time.Duration{time.Second, 10 * time.Second, time.Hour}[rng.IntN(3)])
@@ -364,20 +371,29 @@ func randomRunsGame(rng *rand.Rand) (g runsGame) {
 	}
 	for range 1 + rng.IntN(30) {
 		item := sharedItem{takes: within(3 * time.Second), listens: rng.IntN(2) == 0}
+		late := within(5 * time.Second)
+		retries := func() error { return workqueue.RetryAfter(late, errFailed) }
 		for range rng.IntN(3) {
-			item.errs = append(item.errs, []error{errFailed, workqueue.RetryAfter(within(5*time.Second), errFailed), workqueue.RequeueAfter(within(5 * time.Second))}[rng.IntN(3)])
+			item.replies = append(item.replies, []reply{fails, retries, requeues(late), panics, exits, permanently}[rng.IntN(6)])
+		}
+		if rng.IntN(4) == 0 {
+			item.added = within(20 * time.Second)
+		}
+		if rng.IntN(4) == 0 {
+			item.removed = within(20 * time.Second)
 		}
 		g.items = append(g.items, item)
 	}
-	g.ordered = rng.IntN(2) == 0
+	g.embeds, g.ordered = rng.IntN(2) == 0, rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		g.down = within(20 * time.Second)
 	}
 	return g
 }
 
-// TestModelRunsWithDifferentEnds holds that each item is handled to the end, or named by one
-// Run, or still in the queue; and that a Run that drains ends early only if nothing is left.
+// TestModelRunsWithDifferentEnds holds that each item is handled to the end, given up, named by one
+// Run, or still in the queue; that no two workers have an item at a time, and none after the end; and that
+// a Run that drains ends early only if nothing is left.
 func TestModelRunsWithDifferentEnds(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -393,15 +409,32 @@ func TestModelRunsWithDifferentEnds(t *testing.T) {
 func (g *runsGame) play(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Second, time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})
 	fifo := q.Delaying().FIFO()
+	var queue workqueue.TypedRateLimitingInterface[int] = q
+	if g.embeds {
+		queue = &embedding[int]{TypedRateLimiting: q}
+	}
 	start := time.Now()
-	var mu sync.Mutex
-	found := make([]int, len(g.items)) // how often each item was handled to the end, or named
-	handle := func(ctx context.Context, item int) error {
+	var mu sync.Mutex // of the items
+	find := func(item int) {
 		mu.Lock()
+		defer mu.Unlock()
+		g.items[item].found++
+	}
+	handle := func(ctx context.Context, item int) error {
 		it := &g.items[item]
+		mu.Lock()
 		call := it.calls
 		it.calls++
+		it.atWork++
+		if err := context.Cause(ctx); err != nil && err != workqueue.ErrReAdded || it.atWork > 1 {
+			t.Errorf("item %d is handled in spite of %v by %d workers", item, err, it.atWork)
+		}
 		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			it.atWork--
+		}()
 		var ended <-chan struct{}
 		if it.listens {
 			ended = ctx.Done()
@@ -411,20 +444,28 @@ func (g *runsGame) play(t *testing.T) {
 		case <-ended:
 			return ctx.Err()
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if call < len(it.errs) {
-			return it.errs[call]
+		if call < len(it.replies) {
+			return it.replies[call]()
 		}
-		found[item]++
+		find(item)
 		return nil
 	}
-	for item := range g.items {
+	for item, it := range g.items {
 		var options workqueue.AddOptions
 		if g.ordered {
 			options.Priority = prio(item % 3)
 		}
 		q.AddWith(options, item)
+		if it.added > 0 {
+			time.AfterFunc(it.added, func() { q.Add(item) })
+		}
+		if it.removed > 0 {
+			time.AfterFunc(it.removed, func() {
+				if !fifo.ShuttingDown() {
+					q.Remove(item)
+				}
+			})
+		}
 	}
 	if g.down > 0 {
 		time.AfterFunc(g.down, q.ShutDown)
@@ -440,19 +481,18 @@ func (g *runsGame) play(t *testing.T) {
 			stop()
 		})
 		options := r.options
+		options.OnGiveUp = func(_ context.Context, item int, _ error) { find(item) }
 		options.OnStop = func(_ context.Context, left workqueue.Snapshot[int]) {
 			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
 				return // All of it is still in the queue.
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			r.told = left
 			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
-				found[info.Item]++
+				find(info.Item)
 			}
 		}
 		running.Go(func() {
-			r.err = workqueue.Run(ctx, q, handle, options)
+			r.err = workqueue.Run(ctx, queue, handle, options)
 			r.over = time.Since(start)
 		})
 	}
@@ -465,11 +505,11 @@ func (g *runsGame) play(t *testing.T) {
 	}
 	left := q.Snapshot(len(g.items))
 	for _, info := range slices.Concat(left.Queued, left.Waiting) {
-		found[info.Item]++
+		find(info.Item)
 	}
-	for item, times := range found {
-		if times != 1 {
-			t.Errorf("item %d was handled to the end, named or kept %d times", item, times)
+	for item, it := range g.items {
+		if once := it.added == 0; it.found != 1 && it.removed == 0 && (once || it.found == 0) {
+			t.Errorf("item %d was handled to the end, given up, named or kept %d times", item, it.found)
 		}
 	}
 	q.ShutDown()
@@ -494,178 +534,4 @@ func (r *sharingRun) judge(t *testing.T, start time.Time, down bool) {
 	case drains && !down && !r.wasShut && left && !late && r.over >= r.ends && r.over < r.ends+r.options.Grace:
 		t.Errorf("a drain that began after %v with %v has ended after %v, left %v", r.ends, r.options.Grace, r.over, r.told)
 	}
-}
-
-// turns are what can happen to a Run whose one worker holds the item "held",
-// with "queued" behind it and "waiting" due in 10 s. The last three are what
-// the handler then does, and the others come from outside.
-var turns = map[string]func(o *orderRun){
-	"end":      func(o *orderRun) { o.note("stop"); o.stop() },
-	"shutdown": func(o *orderRun) { o.queue.ShutDown() },
-	"drain":    func(o *orderRun) { go o.ours.Drain(o.t.Context()) },
-	"re-add":   func(o *orderRun) { o.queue.Add("held") },
-	"remove":   (*orderRun).remove,
-	"deadline": func(*orderRun) { time.Sleep(5 * time.Second) },
-	"panic":    func(o *orderRun) { o.does <- panics },
-	"exit":     func(o *orderRun) { o.does <- exits },
-	"give up":  func(o *orderRun) { o.does <- permanently },
-}
-
-// Every three of the turns in every order, at one instant or a second apart.
-// Whatever the order: Run returns; nothing is held, nothing handled after the
-// end of ctx or by two at a time; and each item has been handled to the end,
-// given up or named.
-func TestRunInEveryOrder(t *testing.T) {
-	t.Parallel()
-	names := slices.Collect(maps.Keys(turns))
-	n := 0
-	for _, first := range names {
-		for _, second := range names {
-			for _, third := range names {
-				if first == second || second == third || first == third {
-					continue
-				}
-				for _, pause := range []time.Duration{0, time.Second} {
-					n++
-					queues := []string{"ours", "embedding"}
-					if raceEnabled { // The names are in another order each time, and all is played without it too.
-						queues = queues[n/2%2:][:1]
-					}
-					for _, queue := range queues {
-						order := []string{first, second, third}
-						synctest.Test(t, func(t *testing.T) {
-							problem := playOrder(newShow(t, runQueues[queue]), order, pause)
-							if problem != "" {
-								t.Errorf("%v, %v apart, %s: %s", order, pause, queue, problem)
-							}
-						})
-					}
-				}
-			}
-		}
-	}
-}
-
-func playOrder(s *show, order []string, pause time.Duration) (problem string) {
-	o := &orderRun{show: s, settled: map[string]bool{}, does: make(chan reply, 3)}
-	s.queue.Add("held")
-	s.queue.Add("queued")
-	s.queue.AddAfter("waiting", 10*time.Second)
-	s.run(runOptions{
-		Timeout:       5 * time.Second,
-		CancelOnReAdd: 3,
-		OnGiveUp:      func(_ context.Context, item string, _ error) { o.settle(item, true) },
-	}, o.handle)
-	synctest.Wait()
-	for _, turn := range order {
-		turns[turn](o)
-		time.Sleep(pause)
-	}
-	time.Sleep(time.Minute)
-	s.stop()
-	err := s.end()
-	s.wantFailuresAsLogged()
-	return o.judge(err)
-}
-
-// An orderRun keeps account of the items.
-type orderRun struct {
-	*show
-	does chan reply
-
-	mu       sync.Mutex
-	calls    int
-	atWork   int
-	inHand   string // by the handler
-	problems []string
-	settled  map[string]bool // as of the last hand-out, or it waits for a retry
-}
-
-func (o *orderRun) settle(item string, settled bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.settled[item] = settled
-}
-
-// remove removes the item "held", which is not wanted any more.
-func (o *orderRun) remove() {
-	synctest.Wait()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fifo.Remove("held") {
-		o.settled["held"] = true
-	}
-}
-
-func (o *orderRun) begin(ctx context.Context, item string) (patience time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.settled[item] = false
-	o.inHand = item
-	if o.atWork++; o.atWork > 1 {
-		o.problems = append(o.problems, "two at work")
-	}
-	// An item that was handed out in the same instant may find ctx ended.
-	if err := ctx.Err(); err != nil && context.Cause(ctx) != workqueue.ErrReAdded && !o.stopsNow() {
-		o.problems = append(o.problems, fmt.Sprintf("%s is handled in spite of %v", item, err))
-	}
-	if o.calls++; o.calls == 1 {
-		return time.Hour // For the turns.
-	}
-	return time.Second
-}
-
-func (o *orderRun) stopsNow() bool {
-	o.show.mu.Lock()
-	defer o.show.mu.Unlock()
-	return slices.Contains(o.events, fmt.Sprintf("%g:stop", time.Since(o.start).Seconds()))
-}
-
-func (o *orderRun) handle(ctx context.Context, item string) error {
-	patience := o.begin(ctx, item)
-	defer func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.atWork--
-		o.inHand = ""
-		if o.ctx.Err() == nil && context.Cause(ctx) != workqueue.ErrReAdded {
-			o.settled[item] = true
-		}
-	}()
-	select {
-	case does := <-o.does:
-		return does()
-	case <-ctx.Done():
-		time.Sleep(patience / 2400) // 1.5 s if it is the first.
-		return ctx.Err()
-	case <-time.After(patience):
-		o.settle(item, true)
-		return nil
-	}
-}
-
-// judge says what is wrong with the end.
-func (o *orderRun) judge(err error) string {
-	named := map[string]bool{}
-	for _, info := range slices.Concat(o.stopped.Queued, o.stopped.InFlight, o.stopped.Failed, o.stopped.Waiting) {
-		if named[info.Item] && info.State != workqueue.ItemWaiting { // Beside a queued one, a wait is dropped too.
-			o.problems = append(o.problems, info.Item+" is named twice")
-		}
-		named[info.Item] = true
-	}
-	if err != nil && err != workqueue.ErrShutDown {
-		o.problems = append(o.problems, err.Error())
-	}
-	for item, settled := range o.settled {
-		if !settled && !named[item] {
-			o.problems = append(o.problems, fmt.Sprintf("%s is lost: %v, %q", item, err, o.events))
-		}
-	}
-	if _, handled := o.settled["queued"]; !handled && !named["queued"] {
-		o.problems = append(o.problems, "what was queued is lost")
-	}
-	if _, handled := o.settled["waiting"]; !handled && !named["waiting"] {
-		o.problems = append(o.problems, fmt.Sprintf("what waited is not in %v", o.stopped))
-	}
-	return strings.Join(o.problems, "; ")
 }
