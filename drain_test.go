@@ -51,15 +51,6 @@ type bare struct {
 	workqueue.TypedInterface[string]
 }
 
-// A Drain with an ended context returns nil if no work is left.
-func TestDrainOfAnEmptyQueueAfterItsDeadline(t *testing.T) {
-	for _, q := range []drainer{workqueue.NewTyped[string](), newDelaying().(drainer)} {
-		if err := q.Drain(canceled()); err != nil {
-			t.Errorf("%T: got %v", q, err)
-		}
-	}
-}
-
 func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -273,25 +264,13 @@ func TestDrainErrorInWords(t *testing.T) {
 	}
 }
 
-// A drain that has left nothing also ends the queue below by a ShutDown: otherwise the goroutine of
-// client-go's delaying queue lingers for up to 10 s.
-func TestDrainShutsDownTheQueueBelow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		below := &hasty{bare: bare{workqueue.NewTyped[string]()}}
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
-		if err := q.Drain(t.Context()); err != nil || !below.ended.Load() {
-			t.Errorf("got %v, the queue below was shut down: %v", err, below.ended.Load())
-		}
-	})
-}
-
-// A draining queue has a function in place of its drain.
-type draining struct {
+// An ownDrain has a function in place of its drain.
+type ownDrain struct {
 	bare
 	drain func(q bare)
 }
 
-func (q draining) ShutDownWithDrain() { q.drain(q.bare) }
+func (q ownDrain) ShutDownWithDrain() { q.drain(q.bare) }
 
 // A hasty queue drains as client-go's does: until no item is held, although items are queued, or
 // until a ShutDown.
@@ -422,36 +401,12 @@ func endDrainsTwice(t *testing.T, open func() drainer) {
 	})
 }
 
-// Above a queue without a Drain, a drain can end early only by a ShutDown, which ends all drains.
-// The other drains return an error, and do not report the work as done.
-func TestDrainsAboveAForeignQueueEndTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
-		q.Add("a")
-		q.Get()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		others := make(chan error, 2)
-		for range 2 {
-			go func() { others <- q.Drain(t.Context()) }()
-		}
-		if err := q.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v from the drain with a deadline", err)
-		}
-		for range 2 {
-			if err := <-others; !errors.Is(err, workqueue.ErrShutDown) || !errors.Is(err, workqueue.ErrNotDrained) {
-				t.Errorf("got %v from another", err)
-			}
-		}
-	})
-}
-
 // A drain of a queue below that ignores ShutDown kept our Drain for ever.
 func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		defer close(letGo)
-		below := draining{bare{workqueue.NewTyped[string]()}, func(q bare) { q.ShutDown(); <-letGo }}
+		below := ownDrain{bare{workqueue.NewTyped[string]()}, func(q bare) { q.ShutDown(); <-letGo }}
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: below})
 		q.Add("a")
 		q.Get()
@@ -477,7 +432,7 @@ func TestDrainBesideTheEndOfAnother(t *testing.T) {
 	for i, later := range []time.Duration{50 * time.Millisecond, time.Second / 2, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			var drains atomic.Int32
-			below := draining{bare{workqueue.NewTyped[string]()}, func(q bare) {
+			below := ownDrain{bare{workqueue.NewTyped[string]()}, func(q bare) {
 				first := drains.Add(1) == 1
 				q.ShutDownWithDrain()
 				if first || i < 2 {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	testingclock "k8s.io/utils/clock/testing"
@@ -19,38 +18,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
-
-func TestSnapshotSaysSinceWhen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clock := testingclock.NewFakeClock(epoch)
-		q := workqueue.NewTypedRateLimiting(constant(10*time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{
-			Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-		})
-		defer q.ShutDown()
-		for _, item := range []string{"held first", "held last", "queued", "queued last"} {
-			q.Add(item)
-			clock.Step(time.Second)
-		}
-		q.AddAfter("waits longest", time.Hour)
-		q.Get()
-		clock.Step(time.Second)
-		q.Get()
-		q.Add("held first")
-		q.AddRateLimited("waits")
-		clock.Step(time.Minute)
-
-		const want = `2 queued, 2 in flight, 2 waiting
-held first: in_flight_again for 1m1s, 3 failures
-held last: in_flight for 1m0s, 3 failures
-queued: queued for 1m3s, 3 failures
-queued last: queued for 1m2s, 3 failures
-waits: waiting for 1m0s, due 2026-01-01T00:10:05Z, retry, 3 failures
-waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, delay, 3 failures`
-		if got := q.Snapshot(9).String(); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
-	})
-}
 
 // A worker reads the same of its item as others read in a Snapshot, except the Age, which begins with
 // the hand-out there. A new field of ItemInfo fails here until all three have it.
@@ -90,48 +57,6 @@ func TestItemInfoIsTheSameForEachReader(t *testing.T) {
 	}
 }
 
-// The item that is held longest comes first, and a new item has the age 0.
-func TestSnapshotIsInOrder(t *testing.T) {
-	clock := testingclock.NewFakeClock(epoch)
-	config := workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: clock}
-	for name, q := range map[string]drainer{
-		"typed": workqueue.NewTypedWithConfig(config),
-		"delaying": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			KeepTimes: true, Clock: clock,
-		}),
-	} {
-		for _, item := range []string{"a", "b", "c", "d"} {
-			q.Add(item)
-			q.Get()
-			clock.Step(time.Second)
-		}
-		q.Done("a") // The last item takes its place.
-		q.Add("e")
-		const want = `1 queued, 3 in flight, 0 waiting
-b: in_flight for 3s
-c: in_flight for 2s
-d: in_flight for 1s
-e: queued`
-		s := q.Snapshot(9)
-		if s.String() != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, s, want)
-		}
-		if position := s.InFlight[0].Position; position != 0 {
-			t.Errorf("%s: what is in flight has position %d", name, position)
-		}
-		q.ShutDown()
-	}
-}
-
-func TestSnapshotOfNothing(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
-	for limit := -1; limit < 2; limit++ {
-		if s := q.Snapshot(limit); s.WaitingTotal != 0 || len(s.Waiting) != 0 {
-			t.Errorf("limit %d: got %v", limit, s)
-		}
-	}
-}
-
 // The times of waiting items follow their records when the records move, and a record that is used
 // again has no old times.
 func TestSnapshotSaysSinceWhenAfterShrinking(t *testing.T) {
@@ -160,22 +85,6 @@ func TestSnapshotSaysSinceWhenAfterShrinking(t *testing.T) {
 		}
 		if info.Item != n-left+place || info.Age != want {
 			t.Errorf("%+v is at place %d, want %d for %v", info, place, n-left+place, want)
-		}
-	}
-}
-
-// Without metrics the queue keeps no times. A Snapshot must not show an age of 0 instead.
-func TestSnapshotWithoutTimes(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-	defer q.ShutDown()
-	q.Add("a")
-	q.Add("b")
-	q.AddAfter("c", time.Hour)
-	q.Get()
-	s := q.Snapshot(9)
-	for _, info := range []workqueue.ItemInfo[string]{s.InFlight[0], s.Queued[0], s.Waiting[0]} {
-		if info.Age != 0 {
-			t.Errorf("%s is %v for %v", info.Item, info.State, info.Age)
 		}
 	}
 }
@@ -228,12 +137,6 @@ func checkLine(t *testing.T, queued []workqueue.ItemInfo[int], err error) {
 	}
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func TestItemStateInWords(t *testing.T) {
-	if got := workqueue.ItemState(9).String(); got != "ItemState(9)" {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -408,39 +311,6 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 			got := fmt.Sprint(info.Item, info.State, info.Age, info.Due.Sub(epoch), info.Position)
 			if want := fmt.Sprint(w.Value, workqueue.ItemWaiting, 0*time.Second, w.Due, 1+place); got != want {
 				t.Fatalf("limit %d: got %s, want %s", limit, got, want)
-			}
-		}
-	}
-}
-
-// A Snapshot makes room for the items before it takes the locks. Items that come between the two,
-// and a shutdown, are shown all the same.
-func TestSnapshotOfWhatHasJustCome(t *testing.T) {
-	for _, limit := range []int{1, 1000} {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
-		done := make(chan bool)
-		go func() {
-			defer close(done)
-			for i := range 1000 {
-				q.Add(i)
-				q.AddAfter(i, time.Hour)
-				q.TryGet()
-			}
-			q.ShutDown()
-		}()
-		for over := false; !over; {
-			select {
-			case <-done:
-				over = true
-			default:
-			}
-			s := q.Snapshot(limit)
-			for name, got := range map[string][2]int{
-				"queued": {len(s.Queued), s.QueuedTotal}, "in flight": {len(s.InFlight), s.InFlightTotal}, "waiting": {len(s.Waiting), s.WaitingTotal},
-			} {
-				if got[0] != min(limit, got[1]) {
-					t.Errorf("limit %d: %d of %d are shown %s", limit, got[0], got[1], name)
-				}
 			}
 		}
 	}
