@@ -18,27 +18,26 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
-// This file plays Run beside a model. A handler takes no time, so that an item comes when
-// the queue says, whatever the workers do with the others: each has a history of its own,
-// and the model is a loop over its calls.
+// This file plays Run beside a model. A handler takes no time, so an item comes when
+// the queue says, whatever the workers do with other items. Each item has a history of its own,
+// and the model is a loop over the calls of the item.
 
 // A runOp is a call of the queue by a handler, for its own item.
 type runOp struct {
 	name  string
-	after time.Duration // of some
+	after time.Duration // for some ops
 }
 
 var runOps = []string{"add", "add", "add", "remove", "remove func", "forget", "wake", "firm", "firm now", "firm limited", "limited", "after", "reschedule", "debounce"}
 
-// A runStep is one call of a handler: what it does to its item first, and what it returns.
+// A runStep is a call of a handler: first the calls for its item, and then the result.
 type runStep struct {
 	ops    []runOp
 	leaves []leaf // joined; none is nil
 	ends   string // returns, panics, exits
 }
 
-// A leaf is a part of an error. Those with a wait have one that no other leaf has, so
-// that no two things happen at an instant.
+// A leaf is a part of an error. No two leaves have the same wait, so no two things happen at an instant.
 type leaf struct {
 	kind string
 	wait time.Duration
@@ -129,14 +128,14 @@ func (s runStep) play(ctx context.Context, end func(), q *workqueue.TypedRateLim
 	return err
 }
 
-// A runGame is a script for each item, and what the Run of it is like.
+// A runGame is a script for each item, with the options of the Run.
 type runGame struct {
 	kind     string // of the queue: ours, embedding
 	rules    spec.Rules[int]
 	options  workqueue.RunOptions[int]
 	stops    bool   // handlers end the Run, whose one worker holds no other item
 	revives  bool   // OnGiveUp adds the item
-	ends     string // what OnGiveUp and OnResult then do
+	ends     string // how OnGiveUp and OnResult end
 	restarts []time.Duration
 	scripts  [][]runStep
 }
@@ -171,7 +170,7 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 	return g
 }
 
-// history is what the specification makes of the script of an item.
+// history plays the script of an item on the specification, and returns its events.
 func (g *runGame) history(script []runStep) (events []string) {
 	r := spec.NewRun(spec.New(g.rules), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
 	r.MaxAttempts = g.options.MaxAttempts
@@ -245,7 +244,7 @@ func (s runStep) conclude(r *spec.Run[int], grace bool) spec.Result {
 	return r.Conclude(0, leaves...)
 }
 
-// TestModelRun compares all results with those of the model, and the times at which they come.
+// TestModelRun compares all results and their times with the model.
 func TestModelRun(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -332,12 +331,12 @@ type runsGame struct {
 	down    time.Duration // when somebody else shuts the queue down; 0 is never
 }
 
-// A sharingRun is one of the Runs. The fields below ends are what has happened.
+// A sharingRun is a Run of the game. The fields below ends are the outcome.
 type sharingRun struct {
 	options workqueue.RunOptions[int]
 	ends    time.Duration // when its context does
 
-	wasShut bool // the queue was shut down before that
+	wasShut bool // the queue was shut down before ctx ended
 	over    time.Duration
 	told    workqueue.Snapshot[int]
 	err     error
@@ -391,9 +390,9 @@ func randomRunsGame(rng *rand.Rand) (g runsGame) {
 	return g
 }
 
-// TestModelRunsWithDifferentEnds holds that each item is handled to the end, given up, named by one
-// Run, or still in the queue; that no two workers have an item at a time, and none after the end; and that
-// a Run that drains ends early only if nothing is left.
+// TestModelRunsWithDifferentEnds checks three rules. Each item is handled to the end, given up, named by a
+// single Run, or still in the queue. No two workers have an item at a time, and no worker has an item after the
+// end. A drain ends early only if nothing is left.
 func TestModelRunsWithDifferentEnds(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -484,7 +483,7 @@ func (g *runsGame) play(t *testing.T) {
 		options.OnGiveUp = func(_ context.Context, item int, _ error) { find(item) }
 		options.OnStop = func(_ context.Context, left workqueue.Snapshot[int]) {
 			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
-				return // All of it is still in the queue.
+				return // All items are still in the queue.
 			}
 			r.told = left
 			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
@@ -516,10 +515,9 @@ func (g *runsGame) play(t *testing.T) {
 	time.Sleep(time.Hour) // Until all contexts have ended.
 }
 
-// judge looks at what a Run has returned. down says that somebody else may have shut the
-// queue down.
+// judge checks the result of a Run. With down, somebody else may have shut the queue down.
 //
-// A drain ends early if only retries are left that come too late for it.
+// A drain ends early if all retries left come too late.
 func (r *sharingRun) judge(t *testing.T, start time.Time, down bool) {
 	waits := func(info workqueue.ItemInfo[int]) bool { return info.Failures > 0 }
 	end := start.Add(r.ends + r.options.Grace)

@@ -23,14 +23,14 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// cut is a handler that ends when its context does, and says why.
+// cut is a handler that ends with its context, and notes the cause.
 func (s *show) cut(ctx context.Context, item string) error {
 	<-ctx.Done()
 	s.note("%s ends: %v", item, context.Cause(ctx))
 	return ctx.Err()
 }
 
-// When ctx ends: what is at work, what is queued and what waits.
+// The fate of items at work, queued items and waiting items when ctx ends.
 func TestRunEnd(t *testing.T) {
 	t.Parallel()
 	stubborn := func(s *show) func(context.Context, string) error {
@@ -96,6 +96,9 @@ func TestRunEnd(t *testing.T) {
 		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies()
 		}, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "0:a 1:end", "queued[] held[] waiting[w]: <nil>"},
+		"drain until a ShutDown drops the retry": {"a", runOptions{Grace: time.Hour, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
+			return replies(func() error { return workqueue.RetryAfter(time.Minute, errFailed) })
+		}, func(s *show) { time.AfterFunc(2*time.Second, s.queue.ShutDown) }, "0:a 2.5:end", "queued[] held[] waiting[a]: context canceled"},
 		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil, "1:end", "<nil>"},
 		"timeout in grace": {"a", runOptions{Grace: 2 * time.Second, Timeout: 1500 * time.Millisecond}, cut, nil,
 			"0:a 1.5:a ends: workqueue: handler has timed out 1.5:end", "queued[] held[] waiting[] failed[a]: <nil>"},
@@ -170,7 +173,7 @@ func TestRunHandlerContext(t *testing.T) {
 	}
 }
 
-// When somebody else shuts the queue down, Run works off what is queued.
+// When somebody else shuts the queue down, Run works off the queued items.
 func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 	for name, down := range map[string]func(s *show){
 		"ShutDown":          func(s *show) { s.queue.ShutDown() },
@@ -212,8 +215,8 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 	}
 }
 
-// The end of ctx ends the work on the queue and the wait for it, also after a shutdown by somebody else. What Run leaves
-// behind by name is not left in the queue: a drain afterwards has nothing to wait for.
+// The end of ctx ends the work on the queue, also after a shutdown by somebody else. Run takes the items
+// out of the queue and names them: a drain afterwards has nothing to wait for.
 func TestRunLeavesAQueueThatDrains(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after func(s *show) }{
 		"after a ShutDown":           {func(s *show) { s.queue.ShutDown() }, func(*show) {}},
@@ -232,7 +235,7 @@ func TestRunLeavesAQueueThatDrains(t *testing.T) {
 				}
 				s.run(runOptions{}, s.cut)
 				synctest.Wait()
-				go tt.before(s) // The bubble reports a drain that does not return.
+				go tt.before(s) // The bubble reports a drain without an end.
 				time.Sleep(time.Second)
 				s.stop()
 				got := s.left()
@@ -249,85 +252,7 @@ func TestRunLeavesAQueueThatDrains(t *testing.T) {
 	}
 }
 
-// A drain waits for each item: for the one that is on its way to a worker, in a GetInfo
-// of an embedding type that takes long, and for the one that a handler is at. If it fails,
-// it is retried.
-func TestRunDrainWaitsForTheLastItem(t *testing.T) {
-	for _, tt := range []struct{ before, after time.Duration }{{}, {before: 2 * time.Second}, {after: 2 * time.Second}, {time.Second, time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue = &replacing{TypedRateLimiting: s.ours, getInfo: func(ctx context.Context) (workqueue.ItemInfo[string], error) {
-				time.Sleep(tt.before)
-				defer time.Sleep(tt.after)
-				return s.ours.GetInfo(ctx)
-			}}
-			s.queue.Add("a")
-			calls := replies(fails)
-			s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(ctx context.Context, item string) error {
-				time.Sleep(2*time.Second - tt.before - tt.after)
-				return calls(ctx, item)
-			})
-			time.Sleep(1500 * time.Millisecond)
-			s.stop()
-			if err := s.end(); err != nil {
-				t.Errorf("%v before, %v after: got %v", tt.before, tt.after, err)
-			}
-			if n := strings.Count(strings.Join(s.events, " "), ":a"); n != 2 {
-				t.Errorf("%v before, %v after: got the events %q, want two calls for a", tt.before, tt.after, s.events)
-			}
-		})
-	}
-}
-
-// A ShutDown in the drain of a Run drops the retry that it waits for, and so ends it.
-func TestRunDrainEndsWithAShutDown(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, func(context.Context, string) error {
-			return workqueue.RetryAfter(time.Minute, errFailed)
-		})
-		time.Sleep(time.Second)
-		s.stop()
-		time.Sleep(time.Second)
-		s.queue.ShutDown()
-		if got, want := s.left(), "queued[] held[] waiting[a]: context canceled"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		s.want("0:a 2:end")
-	})
-}
-
-// Two of them share a queue: the end of one is that of the queue. It names and
-// takes out what is queued, and the other ends with what it is at.
-func TestRunTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		for i := range 5 {
-			s.queue.Add(itemOf(i))
-		}
-		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
-		var other sync.WaitGroup
-		other.Go(func() {
-			calls := 0
-			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { calls++; time.Sleep(3 * time.Second); return nil }, runOptions{})
-			if err != workqueue.ErrShutDown || calls != 1 {
-				t.Errorf("got %v and %d calls from the other one, want a shutdown and 1", err, calls)
-			}
-		})
-		time.Sleep(500 * time.Millisecond)
-		s.stop()
-		<-s.ended
-		if s.result != nil || len(s.stopped.Queued) != 3 || len(s.stopped.InFlight) != 1 {
-			t.Errorf("got %v, left %v", s.result, s.stopped)
-		}
-		other.Wait()
-		if n := s.queue.Len(); n != 0 {
-			t.Errorf("%d items are left", n)
-		}
-	})
-}
-
-// A drain without OnStop took the waiting items for itself, and named them nowhere.
+// A drain without OnStop took the waiting items for itself, and nobody named the items.
 func TestOnStopNamesWhatWaitsAfterTheEndOfAnotherRun(t *testing.T) {
 	for _, first := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -353,7 +278,7 @@ func TestOnStopNamesWhatWaitsAfterTheEndOfAnotherRun(t *testing.T) {
 	}
 }
 
-// Of two Runs, the one that ends the queue names what has waited, also if its own worker is the last to
+// Of two Runs, the Run that ends the queue names the waiting items, also if its own worker is the last to
 // end.
 func TestTheRunThatEndsTheQueueNamesWhatHasWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -381,7 +306,7 @@ func TestTheRunThatEndsTheQueueNamesWhatHasWaited(t *testing.T) {
 }
 
 // Of two Runs that drain, the first to give up leaves the queue to the other. The retry of 1.8 s is too late for
-// a grace period of 1 s. The last names what is left, and shuts the queue down.
+// a grace period of 1 s. The last Run names the items left, and shuts the queue down.
 func TestTheLastOfTwoDrainsEndsTheQueue(t *testing.T) {
 	for want, reply := range map[string]reply{
 		"1.8:a, queued[] held[] waiting[a]: context canceled": func() error { return workqueue.RetryAfter(1800*time.Millisecond, errFailed) },
@@ -412,8 +337,8 @@ func TestTheLastOfTwoDrainsEndsTheQueue(t *testing.T) {
 	}
 }
 
-// left waits for Run and returns in short what that has told OnStop, and the error in
-// the end. An error that has lists has the same.
+// left waits for Run and returns in short the items that OnStop got, and the error of Run. The lists of the
+// error must be the same.
 func (s *show) left() string {
 	s.t.Helper()
 	err := s.end()
@@ -456,7 +381,7 @@ func leftIn(left workqueue.Snapshot[string], err error) string {
 	return fmt.Sprintf("%s: %v", text, err)
 }
 
-// leftBy returns what OnStop of a Run was told, and the error of the Run.
+// leftBy returns the argument of OnStop of a Run, and the error of the Run.
 func leftBy[T comparable](
 	ctx context.Context, q workqueue.TypedRateLimitingInterface[T],
 	handle func(ctx context.Context, item T) error, options workqueue.RunOptions[T],
@@ -467,15 +392,15 @@ func leftBy[T comparable](
 	return left, err
 }
 
-// What waited is named beside a handler that has failed late even if that leaves
-// nothing to drain; the failures are those that the log says. What is put off late
-// is like what waited. A handler's item that waits too is named once: as failed, or as due at the earlier time.
+// OnStop names waiting items beside an item that has failed late, even with nothing to drain, and with the
+// failures in the log. An item put off late counts as waiting. An item at work that waits too is named
+// once: as failed, or as due at the earlier time.
 func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
-		items string // of which a does this, and b fails
+		items string // the handler of a replies, and b fails
 		reply reply
 		waits bool   // a waits too
-		left  string // of all that can be known
+		left  string // the names of all items left
 	}{
 		"failure":                  {"a", fails, false, "queued[] held[] waiting[x w] failed[a]: <nil>"},
 		"failure of what waits":    {"a", fails, true, "queued[] held[] waiting[x w] failed[a]: <nil>"},
@@ -530,8 +455,8 @@ func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 	}
 }
 
-// wantDropped looks at what a queue of ours knows of "x", which has failed and
-// waited, and whether it has let go of it.
+// wantDropped checks the info of "x", which has failed and waited, and that the queue keeps no list of dropped
+// items.
 func (s *show) wantDropped() {
 	s.t.Helper()
 	if drains, dropped := s.ours.Delaying().Drains(); drains+dropped != 0 {
@@ -542,8 +467,7 @@ func (s *show) wantDropped() {
 	}
 }
 
-// wantFailuresAsLogged compares what OnStop was told of items that have failed late
-// with the last line on each.
+// wantFailuresAsLogged compares the failures of late items in OnStop with the last line in the log on each item.
 func (s *show) wantFailuresAsLogged() {
 	s.t.Helper()
 	for _, info := range slices.Concat(s.stopped.Queued, s.stopped.Waiting, s.stopped.Failed) {
@@ -564,44 +488,11 @@ func (s *show) wantFailuresAsLogged() {
 			}
 		}
 		if info.State == workqueue.ItemWaiting && calls > failed {
-			continue // A dropped wait of an item that was added too, and has succeeded since.
+			continue // A dropped wait of an item with another entry, which has succeeded since.
 		}
 		if want := fmt.Sprintf("failures=%d ", info.Failures); last != "" && !strings.Contains(last, want) {
 			s.t.Errorf("%s has %d failures, but the log says %s", info.Item, info.Failures, last)
 		}
-	}
-}
-
-// The last failure counts on top of those that the limiter knows, also if ctx ends while
-// the limiter is asked for the wait of its retry.
-func TestRunCountsTheLastFailure(t *testing.T) {
-	for name, tt := range map[string]struct {
-		limiter func(*show) workqueue.TypedRateLimiter[string]
-		stop    time.Duration
-		want    int
-	}{
-		"the first":  {nil, 500 * time.Millisecond, 1},
-		"the second": {nil, 2500 * time.Millisecond, 2},
-		"at once": {func(s *show) workqueue.TypedRateLimiter[string] {
-			return hookedLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 1), func() { s.stop() }, func() {}}
-		}, time.Minute, 1},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			if tt.limiter != nil {
-				s.queue = workqueue.NewTypedRateLimiting(tt.limiter(s), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()})
-			}
-			s.queue.Add("a")
-			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return errFailed })
-			time.AfterFunc(tt.stop, s.stop)
-			if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
-				t.Fatalf("%s: got %s, want %s", name, got, want)
-			}
-			if n := s.stopped.Failed[0].Failures; n != tt.want {
-				t.Errorf("%s: got %d failures, want %d", name, n, tt.want)
-			}
-			s.wantFailuresAsLogged()
-		})
 	}
 }
 
@@ -618,8 +509,7 @@ func (l hookedLimiter) When(item string) time.Duration {
 
 func (l hookedLimiter) Forget(item string) { l.forget(); l.TypedRateLimiter.Forget(item) }
 
-// An endingContext has ended, and its Done is closed a moment later, as it is for each context of the standard
-// library.
+// An endingContext has ended, and its Done is closed a moment later, as for each context of the standard library.
 type endingContext struct {
 	context.Context
 	ended atomic.Bool
@@ -632,8 +522,7 @@ func (c *endingContext) Err() error {
 	return c.Context.Err()
 }
 
-// What becomes of an item between its decline and the shutdown: it is named once, or not at all if a Remove
-// has found it.
+// An item between its decline and the shutdown is named once, or not at all after a Remove.
 func TestOnStopNamesWhatBecameOfADeclinedItem(t *testing.T) {
 	for want, then := range map[string]func(q *workqueue.TypedRateLimiting[string]) (removed bool){
 		"queued[c a] waiting[] false":  func(q *workqueue.TypedRateLimiting[string]) bool { return false },
@@ -684,28 +573,6 @@ func TestOnStopNamesWhatBecameOfADeclinedItem(t *testing.T) {
 	}
 }
 
-// After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
-// Drain returned nil.
-func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
-	for _, options := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.fifo.Add("theirs")
-			s.fifo.Get()
-			s.queue.Add("a")
-			s.run(options, func(context.Context, string) error { s.queue.ShutDown(); return nil })
-			<-s.ended
-			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != (options.AtEnd == workqueue.EndDrain) || !errors.Is(err, workqueue.ErrShutDown) {
-				t.Errorf("%+v: got %v from Run", options, err)
-			}
-			if got := names(s.stopped.InFlight); got != "theirs" || s.stopped.InFlightTotal != 1 {
-				t.Errorf("%+v: in flight: %d, %s, want theirs", options, s.stopped.InFlightTotal, got)
-			}
-			s.fifo.Done("theirs")
-		})
-	}
-}
-
 // The Due of an item that was put off too late was that of the real clock, in a queue with another one.
 func TestDueOfWhatIsPutOffTooLateIsThatOfTheClock(t *testing.T) {
 	for _, putOff := range []error{workqueue.RequeueAfter(time.Minute), workqueue.DeferFor(time.Minute),
@@ -729,7 +596,7 @@ func TestDueOfWhatIsPutOffTooLateIsThatOfTheClock(t *testing.T) {
 	}
 }
 
-// OnStop could not store what is left: it had no context, and that of Run had ended.
+// OnStop could not store the items left: OnStop had no context, and the context of Run had ended.
 func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 	type key struct{}
 	for name, options := range map[string]runOptions{
@@ -755,7 +622,7 @@ func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 	}
 }
 
-// The log has the numbers of all that is left. An item counts once: an item that fails too late and waits because of a
+// The log has the numbers of all items left. An item counts once: an item that fails too late and waits because of a
 // call has failed. Items that wait without a failure are no error.
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	drain := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}
@@ -865,7 +732,7 @@ func logOfEnd(t *testing.T, options runOptions, items ...string) (log string, er
 }
 
 // The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked. A second Run had
-// shut the queue down for the first. Nor did the log say that a deploy had begun with fewer workers.
+// shut the queue down for the first. Nor did the log say with how many workers a deploy had begun.
 func TestRunLogsItsStartAndEnd(t *testing.T) {
 	for end, want := range map[workqueue.End]string{
 		workqueue.EndKeep:  `"Run has ended, and the queue stays open" queued=1`,
@@ -913,8 +780,8 @@ func TestRunLogsItsStartAndEnd(t *testing.T) {
 	}
 }
 
-// With Drain, what is left is in the error, by name also if nobody else is told, whoever
-// holds it and whoever has shut the queue down.
+// The error of a drain names the items left, also without an OnStop, with the priority of a queued item,
+// whoever holds an item and whoever has shut the queue down.
 func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
@@ -924,13 +791,14 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 		time.AfterFunc(time.Second, func() {
 			s.queue.Add("b")
 			s.queue.Get()
-			s.queue.Add("c")
+			s.ours.AddWith(workqueue.AddOptions{Priority: prio(5)}, "c")
 			stop()
 		})
 		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
 			runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
-		if left == nil || leftIn(left.Left, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
+		const want = "queued[c] held[b] waiting[w] failed[a]: context canceled"
+		if left == nil || leftIn(left.Left, left.Err) != want || left.Left.Queued[0].Priority != 5 {
 			t.Errorf("got %v, %+v", err, left)
 		}
 	})
@@ -946,8 +814,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 	})
 }
 
-// A GetInfo that fails for one worker is in the error of Run, beside what is left by
-// the others.
+// Run returns the error of a GetInfo together with the items left by the other workers.
 func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
 	for _, options := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Second}, {AtEnd: workqueue.EndKeep}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1023,101 +890,8 @@ func TestRunOnAQueueThatIsShutDown(t *testing.T) {
 	})
 }
 
-// A Run that follows another handles all that the first has left, in its order, and what
-// has failed with its backoff.
-func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
-	for name, tt := range map[string]struct {
-		late       func(ctx context.Context) error
-		left, next string
-	}{
-		"the handler is interrupted": {context.Context.Err, "queued[b c a] held[] waiting[w]: <nil>", "1.5:b 1.5:c 1.5:a 10:w"},
-		"the handler fails late":     {func(context.Context) error { return errFailed }, "queued[b c] held[] waiting[a w]: <nil>", "1.5:b 1.5:c 2.5:a 10:w"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, ourQueue)
-				for _, item := range []string{"a", "b", "c"} {
-					s.queue.Add(item)
-				}
-				s.queue.AddAfter("w", 10*time.Second)
-				s.run(runOptions{AtEnd: workqueue.EndKeep, MaxAttempts: 1}, func(ctx context.Context, _ string) error {
-					<-ctx.Done()
-					time.Sleep(500 * time.Millisecond)
-					return tt.late(ctx)
-				})
-				time.Sleep(time.Second)
-				s.stop()
-				<-s.ended
-				if s.result != nil || s.queue.ShuttingDown() {
-					t.Fatalf("got %v, and shutting down is %v", s.result, s.queue.ShuttingDown())
-				}
-				if got := leftIn(*s.stopped, nil); got != tt.left {
-					t.Errorf("OnStop was told %s, want %s", got, tt.left)
-				}
-				s.events = nil
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				err := workqueue.Run(ctx, s.queue, func(_ context.Context, item string) error { s.note("%s", item); return nil }, runOptions{})
-				s.want(tt.next)
-				if err != nil || !s.queue.ShuttingDown() {
-					t.Errorf("got %v, and shutting down is %v", err, s.queue.ShuttingDown())
-				}
-			})
-		})
-	}
-}
-
-// The number of workers changes while others are at work, and nobody is disturbed.
-func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		var mu sync.Mutex
-		most := 0
-		handle := func(ctx context.Context, _ string) error {
-			mu.Lock()
-			most = max(most, s.fifo.Held())
-			mu.Unlock()
-			time.Sleep(time.Second)
-			return ctx.Err()
-		}
-		start := func(workers int) (stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			var run sync.WaitGroup
-			run.Go(func() {
-				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, AtEnd: workqueue.EndKeep, Grace: time.Minute}); err != nil {
-					t.Errorf("got %v from a Run with %d workers", err, workers)
-				}
-			})
-			return func() { cancel(); run.Wait() }
-		}
-		wave := func(want int) {
-			t.Helper()
-			mu.Lock()
-			most = 0
-			mu.Unlock()
-			for i := range 12 {
-				s.queue.Add(itemOf(i))
-			}
-			time.Sleep(13 * time.Second)
-			mu.Lock()
-			defer mu.Unlock()
-			if most != want || s.queue.Len() != 0 {
-				t.Errorf("got %d items at a time, and %d are left, want %d and 0", most, s.queue.Len(), want)
-			}
-		}
-		stopTwo := start(2)
-		wave(2)
-		stopThree := start(3)
-		wave(5)
-		stopTwo()
-		wave(3)
-		stopThree()
-		s.queue.ShutDown()
-	})
-}
-
 // An item that is handed out when ctx ends goes back to its place, with its priority, also by the Done
-// of an embedding type. A Barrier waits for the item until it was done.
+// of an embedding type. A Barrier waits until the item is done.
 func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	const want = "a b"
 	for _, embeds := range []bool{false, true} {
@@ -1155,7 +929,7 @@ func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	}
 }
 
-// A Run that had nothing left to do counted a latency and a duration of work for each item that it took out.
+// The end of a Run counted a latency and a duration of work for each item taken out of the queue.
 func TestTheEndOfRunCountsNoHandOut(t *testing.T) {
 	for _, below := range []workqueue.Queue[string]{nil, workqueue.DefaultQueue[string]()} {
 		metrics := &recorder{}
@@ -1210,8 +984,7 @@ func TestRunNamesWhatDiffersFromItselfOnce(t *testing.T) {
 	})
 }
 
-// newEndingOnHandOut returns a queue that calls a function while it hands an item out, and the
-// metrics of the queue.
+// newEndingOnHandOut returns a queue that calls a function during a hand-out, and the metrics of the queue.
 func newEndingOnHandOut[T comparable](stop func()) (*workqueue.TypedRateLimiting[T], *recorder) {
 	metrics := &recorder{}
 	metrics.setHook(func(event string) {
@@ -1223,132 +996,8 @@ func newEndingOnHandOut[T comparable](stop func()) (*workqueue.TypedRateLimiting
 	return q, metrics
 }
 
-// While a Run drains, its own retries come, and nothing that others add.
-func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		q := s.queue.(*workqueue.TypedRateLimiting[string])
-		s.queue.Add("a")
-		calls := replies(fails, fails, workqueue.Requeue, requeues(time.Second))
-		s.run(runOptions{Grace: time.Minute, AtEnd: workqueue.EndDrain}, func(ctx context.Context, item string) error {
-			if s.ctx.Err() != nil {
-				if !q.ShuttingDown() {
-					t.Error("the queue does not say that it is drained")
-				}
-				q.Add("x")
-				q.AddAll("x", "y")
-				q.AddAfter("x", time.Second)
-				q.AddRateLimited("x")
-				q.Reschedule("x", time.Second)
-				q.Debounce("x", time.Second, 0)
-			}
-			return calls(ctx, item)
-		})
-		time.Sleep(500 * time.Millisecond)
-		s.stop()
-		// The third and fourth reply are no failures: what has failed is forgotten by the
-		// fourth, and nothing waits for it any more.
-		if got, want := s.left(), "queued[] held[] waiting[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		s.want("0:a 1:a 3:a 7:a 7:end")
-	})
-}
-
-// An item that fails after a shutdown, comes again because it was added while it was
-// held, and then succeeds was listed as failed.
-func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
-	for name, tt := range map[string]struct {
-		first, second reply
-		want          string
-	}{
-		"succeeds":      {fails, succeeds, "0 waiting"},
-		"is given up":   {fails, permanently, "0 waiting"},
-		"fails again":   {fails, fails, "0 waiting, 1 failed\na: failed, 2 failures"},
-		"was put off":   {requeues(time.Hour), succeeds, "0 waiting"},
-		"is put off":    {fails, requeues(time.Hour), "1 waiting\na: waiting, due 2000-01-01T01:00:00Z"},
-		"was requeued":  {workqueue.Requeue, fails, "0 waiting, 1 failed\na: failed, 1 failures"},
-		"does not come": {fails, nil, "0 waiting, 1 failed\na: failed, 1 failures"},
-	} {
-		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.HandlerResult) {}}} {
-			t.Run(name, func(t *testing.T) {
-				onRunQueues(t, func(t *testing.T, s *show) {
-					s.queue.Add("a")
-					calls := 0
-					s.run(options, func(context.Context, string) error {
-						if calls++; calls > 1 {
-							return tt.second()
-						}
-						if tt.second != nil {
-							s.queue.Add("a")
-						}
-						s.queue.ShutDown()
-						return tt.first()
-					})
-					if err := s.end(); err != workqueue.ErrShutDown {
-						t.Errorf("got %v", err)
-					}
-					if got, want := fmt.Sprint(s.stopped), "0 queued, 0 in flight, "+tt.want; got != want {
-						t.Errorf("left: %s\nwant: %s", got, want)
-					}
-				})
-			})
-		}
-	}
-}
-
-// OnResult was told that an item comes again which Run then took out of the queue.
-func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
-	for _, tt := range []struct {
-		options runOptions
-		ends    bool // while the item is held
-		again   bool
-		queued  int
-	}{
-		{runOptions{}, false, true, 0},
-		{runOptions{}, true, false, 1},
-		{runOptions{AtEnd: workqueue.EndKeep}, true, true, 1},
-		{runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, true, true, 0},
-	} {
-		for _, outcome := range []workqueue.Outcome{workqueue.OutcomeReAdded, workqueue.OutcomeRemoved} {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, ourQueue)
-				s.queue.Add("a")
-				calls := 0
-				var told []bool
-				options := tt.options
-				options.CancelOnReAdd = 3
-				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
-					if r.Outcome == outcome {
-						told = append(told, r.Again)
-					}
-				}
-				s.run(options, func(ctx context.Context, item string) error {
-					if calls++; calls > 1 {
-						return nil
-					}
-					if outcome == workqueue.OutcomeRemoved {
-						s.ours.RemoveFunc(func(string) bool { return true })
-					}
-					s.queue.Add(item)
-					if tt.ends {
-						s.stop()
-					}
-					return ctx.Err()
-				})
-				synctest.Wait()
-				s.stop()
-				<-s.ended
-				if len(told) != 1 || told[0] != tt.again || s.stopped.QueuedTotal != tt.queued {
-					t.Errorf("%+v, %v: told %v, %d queued at the end, want %v, %d", tt, outcome, told, s.stopped.QueuedTotal, tt.again, tt.queued)
-				}
-			})
-		}
-	}
-}
-
-// A Run that ended beside one that drains emptied the queue: 5 of 100 items were handled, and
-// its OnStop named 95 that were gone. The Run that drains has the queue until its end.
+// A Run that ended beside a draining Run emptied the queue: 5 of 100 items were handled, and
+// OnStop named 95 lost items. The draining Run has the queue until its end.
 func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]runOptions{
@@ -1403,7 +1052,7 @@ func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
 	}
 }
 
-// What a limit in flight holds back was named nowhere, and a later drain waited for it.
+// Nobody named the items held back by a limit in flight, and a later drain waited for them.
 func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
@@ -1422,15 +1071,15 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 			t.Errorf("got %s with %d items in the queue, want %s with none", got, q.Len(), want)
 		}
 		q.Done("theirs")
-		q.ShutDownWithDrain() // The bubble reports it if it does not return.
+		q.ShutDownWithDrain() // The bubble reports a drain without an end.
 		if err := <-passed; !errors.Is(err, workqueue.ErrShutDown) {
 			t.Errorf("the Barrier got %v, and nobody has handled a", err)
 		}
 	})
 }
 
-// Somebody else shuts the queue down: no worker gets the items of a group that is held back, and OnStop was not told of
-// them. The items of a group at its limit are for the worker who holds its items.
+// Somebody else shuts the queue down: no worker gets the items of a group that is held back, and OnStop did not name
+// the items. The items of a group at its limit are for the worker who holds an item of the group.
 func TestRunNamesWhatIsHeldBackAfterAShutdownOfOthers(t *testing.T) {
 	for limit, row := range map[int]struct {
 		left string
@@ -1455,8 +1104,8 @@ func TestRunNamesWhatIsHeldBackAfterAShutdownOfOthers(t *testing.T) {
 	}
 }
 
-// Each rollout and each lost leadership looked like failures of the items at work: they were
-// counted by the limiter, logged, and came back with a backoff.
+// Each rollout and each lost leadership looked like failures of the items at work: the limiter counted the
+// items, the log named them, and they came back with a backoff.
 func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 	canceled := func(ctx context.Context) error { return ctx.Err() }
 	for name, tt := range map[string]struct {
@@ -1526,9 +1175,9 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 	}
 }
 
-// A drain waits for a handler that is at work on an item that differs from itself, and for the
-// retry of this item or of an item from a Queue. The drain ends with the last of them, and does not wait for an
-// item that waits without a failure. The retry after the end of the Grace is an error.
+// A drain waits for the handler of an item that differs from itself, and for the retry of the item, or of an
+// item from a Queue. The drain ends with the last retry, and does not wait for an item without a failure. A
+// retry after the end of the Grace is an error.
 func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
 	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: workqueue.DefaultQueue[float64]()})
 	for name, tt := range map[string]struct {
@@ -1575,8 +1224,8 @@ func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
 	})
 }
 
-// A drain goes on for a retry that can come within its Grace: one that is due at the very end, and with a
-// clock of the caller any one, as that clock may leap.
+// A drain goes on for a retry that can come within its Grace: due at the very end, or at any time by a
+// clock of the caller, as the clock may leap.
 func TestRunDrainWaitsForARetryThatCanCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLimited(constant(0))
@@ -1604,33 +1253,7 @@ func TestRunDrainWaitsForARetryThatCanCome(t *testing.T) {
 	})
 }
 
-// An item is removed while a worker holds it, and then somebody shuts the queue down. It is a removed item,
-// whatever its handler returns, and not one that is left.
-func TestOnStopDoesNotNameWhatWasRemovedBeforeAShutDown(t *testing.T) {
-	for name, err := range map[string]error{
-		"failed": errFailed, "put off": workqueue.RequeueAfter(time.Hour), "requeued": workqueue.Requeue(), "deferred": workqueue.DeferFor(time.Hour),
-	} {
-		for _, removed := range []bool{false, true} {
-			q := newLimited(constant(0))
-			q.Add("a")
-			var result workqueue.HandlerResult
-			left, _ := leftBy(t.Context(), q, func(context.Context, string) error {
-				if removed {
-					q.Remove("a")
-				}
-				q.ShutDown()
-				return err
-			}, runOptions{
-				OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { result = r },
-			})
-			if named := left.FailedTotal + left.WaitingTotal; (named == 0) != removed || result.Again || result.After != 0 || (result.Outcome == workqueue.OutcomeRemoved) != removed {
-				t.Errorf("%s, removed %v: the result is %+v, and left is %v", name, removed, result, left)
-			}
-		}
-	}
-}
-
-// The items that failed after the end are named in the order in which they failed.
+// OnStop names items in the order in which they failed after the end.
 func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
 	run := func(t *testing.T) {
 		q := newLimited(constant(0))
@@ -1651,8 +1274,8 @@ func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
 	}
 }
 
-// Run retires the queue that it has shut down, and the drain of somebody else goes on until the
-// last worker has ended.
+// Run retires its queue after the shutdown, and the drain of somebody else goes on until the last worker has
+// ended.
 func TestRunEndsWithItsLastWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
@@ -1683,46 +1306,7 @@ func TestRunEndsWithItsLastWorker(t *testing.T) {
 	})
 }
 
-// The error of a drain has all that is known of a queued item, also without OnStop.
-func TestRunDrainKnowsThePriorityOfWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newLimited(constant(0))
-		q.Add("a")
-		ctx, stop := context.WithCancel(t.Context())
-		err := workqueue.Run(ctx, q, func(context.Context, string) error {
-			q.AddWith(workqueue.AddOptions{Priority: prio(5)}, "b")
-			stop()
-			time.Sleep(time.Minute)
-			return nil
-		}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
-		var left *workqueue.DrainError[string]
-		if !errors.As(err, &left) || names(left.Left.Queued) != "b" || left.Left.Queued[0].Priority != 5 {
-			t.Errorf("got %v, want b with the priority 5", err)
-		}
-	})
-}
-
-// A failed item that somebody else has finished by hand, without Forget, kept a drain for
-// all of its grace, and was named as waiting.
-func TestRunDrainDoesNotWaitForWhatOthersHaveFinished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		s.queue.Add("a")
-		runUntil(t, s.queue, 1, runOptions{AtEnd: workqueue.EndKeep}, func(context.Context, string) error { return errFailed })
-		item, _ := s.queue.Get() // When its retry is due.
-		s.queue.Done(item)
-		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, replies())
-		time.Sleep(time.Second)
-		s.stop()
-		if got := s.left(); got != "<nil>" {
-			t.Errorf("got %s, want nothing left", got)
-		}
-		s.want("2:end")
-	})
-}
-
-// The item of somebody else was counted, and then done before the list was made: the error said
-// that nothing was left.
+// The item of somebody else was counted, and then done before the list was made: the error named no item.
 func TestRunDrainHasNoErrorWithoutANameInIt(t *testing.T) {
 	for n := range int64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -1744,7 +1328,7 @@ func TestRunDrainHasNoErrorWithoutANameInIt(t *testing.T) {
 	}
 }
 
-// BenchmarkRunEnd is an item that fails when it cannot come again, and is handled once more.
+// BenchmarkRunEnd measures items that fail after a shutdown.
 // The end was quadratic: 100k items took 52 s.
 func BenchmarkRunEnd(b *testing.B) {
 	for _, items := range []int{1_000, 10_000, 100_000} {
@@ -1810,15 +1394,15 @@ func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
 	}
 }
 
-// lateEnds are what a handler returns for an item that cannot come again any more.
+// lateEnds are results of a handler for an item without a retry after the end.
 var lateEnds = map[string]func(ctx context.Context) error{
 	"failed":    func(context.Context) error { return errFailed },
 	"put off":   func(context.Context) error { return workqueue.RequeueAfter(time.Hour) },
 	"cut short": func(ctx context.Context) error { return ctx.Err() },
 }
 
-// OnStop named items as failed, waiting or queued that were removed between the end of their handler and
-// Done: the note of what is left was written before Done, and no removal took it back.
+// OnStop named removed items as failed, waiting or queued if the removal came between the end of the handler and
+// Done: Run had noted the item before Done, and no removal took the note back.
 func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
 	for name, handle := range lateEnds {
 		q := newLimited(constant(0))
@@ -1837,7 +1421,7 @@ func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
 }
 
 // An item came to wait for its retry, and the end of Run dropped the wait before the Done of the item. OnStop
-// named the item as waiting although Remove had found it in between, in the hands of its worker.
+// named the item as waiting although Remove had found the item in between, in the hands of its worker.
 func TestOnStopDoesNotNameWhatWasRemovedAfterItsWaitWasDropped(t *testing.T) {
 	for _, name := range []string{"failed", "put off"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1858,100 +1442,6 @@ func TestOnStopDoesNotNameWhatWasRemovedAfterItsWaitWasDropped(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A removal that does not find an item takes no note of the item back: either the removal or OnStop says
-// where the item is. Remove comes when "a" has failed. RemoveFunc asks about "a" while a worker holds the item,
-// and finds the item gone after the answer: nobody named the item.
-func TestOnStopNamesWhatARemovalDidNotFind(t *testing.T) {
-	type removal struct {
-		at     time.Duration // the context ends after a second, and "a" fails then
-		remove func(q *workqueue.TypedRateLimiting[string]) (found bool)
-	}
-	for name, r := range map[string]removal{
-		"Remove": {time.Minute, func(q *workqueue.TypedRateLimiting[string]) bool { return q.Remove("a") }},
-		"RemoveFunc": {time.Millisecond, func(q *workqueue.TypedRateLimiting[string]) bool {
-			return q.RemoveFunc(func(item string) bool { time.Sleep(time.Minute); return item == "a" }) > 0
-		}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newLimited(constant(0))
-			q.AddAll("a", "b")
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, stop)
-			time.AfterFunc(r.at, func() {
-				if r.remove(q) {
-					t.Errorf("%s has found an item that nobody holds any more", name)
-				}
-			})
-			left, err := leftBy(ctx, q, func(ctx context.Context, item string) error {
-				<-ctx.Done()
-				if item == "b" {
-					time.Sleep(time.Hour)
-				}
-				return errFailed
-			}, runOptions{Workers: 2})
-			if err != nil || names(left.Failed) != "a b" {
-				t.Errorf("%s: OnStop was told %s, and Run returned %v", name, left, err)
-			}
-		})
-	}
-}
-
-// Remove of the queue below, where the program has a Typed of its own, did not take the note back. The
-// queue below does not know of the wait of an item that was put off.
-func TestOnStopDoesNotNameWhatTheQueueBelowHasRemoved(t *testing.T) {
-	for name, handle := range lateEnds {
-		if name == "put off" {
-			continue
-		}
-		low := workqueue.NewTyped[string]()
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: low})
-		q.Add("a")
-		ctx, stop := context.WithCancel(t.Context())
-		removed := false
-		left, err := leftBy(ctx, q, func(ctx context.Context, _ string) error {
-			stop()
-			return handle(ctx)
-		}, runOptions{
-			OnResult: func(context.Context, string, workqueue.HandlerResult) { removed = low.Remove("a") },
-		})
-		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
-			t.Errorf("%s: removed %v, and OnStop was told %s, and Run returned %v", name, removed, got, err)
-		}
-	}
-}
-
-// A Remove takes a mark back, and is told to a metric. The metric returns when the Run has ended: OnStop
-// named the item, as Remove took the note back after the metric.
-func TestOnStopDoesNotNameWhatARemoveHasTakenBackMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		metrics := &recorder{}
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: metrics})
-		q.Add("a")
-		ctx, stop := context.WithCancel(t.Context())
-		var removed bool
-		var removal sync.WaitGroup
-		left, err := leftBy(ctx, q, func(context.Context, string) error {
-			q.Add("a")
-			stop()
-			return errFailed
-		}, runOptions{
-			OnResult: func(context.Context, string, workqueue.HandlerResult) {
-				metrics.setHook(func(event string) {
-					if event == "depth-1" {
-						time.Sleep(time.Hour)
-					}
-				})
-				removal.Go(func() { removed = q.Remove("a") })
-				time.Sleep(time.Minute)
-			},
-		})
-		removal.Wait()
-		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
-			t.Errorf("removed %v, and OnStop was told %s, and Run returned %v", removed, got, err)
-		}
-	})
 }
 
 // An item is removed, and a metric keeps Remove from its return. Meanwhile the item is added anew, and

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,31 +20,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The context ends after the timeout, which is its cause; the item stays with its handler, and is
-// not handed out again, until that returns.
-func TestRunTimeout(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{Workers: 2, Timeout: time.Second}, func(ctx context.Context, item string) error {
-			if time.Since(s.start) > 5*time.Second {
-				return nil
-			}
-			<-ctx.Done()
-			s.note("%v, %v", ctx.Err(), context.Cause(ctx))
-			time.Sleep(2 * time.Second)
-			return ctx.Err()
-		})
-		time.Sleep(1500 * time.Millisecond)
-		s.queue.Add("a")
-		s.want("0:a 1:context deadline exceeded, workqueue: handler has timed out")
-		time.Sleep(10 * time.Second)
-		// Again at Done for the Add, and for the first failure. The second failure came before the retry.
-		s.want("3:a 4:context deadline exceeded, workqueue: handler has timed out 6:a")
-		s.stop()
-		s.end()
-	})
-}
-
 // An End in a log line was a number.
 func TestEndPrintsItsName(t *testing.T) {
 	got := fmt.Sprint(workqueue.EndStop, workqueue.EndDrain, workqueue.EndKeep, workqueue.End(9))
@@ -54,8 +28,8 @@ func TestEndPrintsItsName(t *testing.T) {
 	}
 }
 
-// The context of a handler that Run has made ends with the handler, or with Run
-// if all of them share it, for what the handler has started.
+// The context of a handler ends with the handler, or with Run if all handlers share the context. Goroutines
+// of the handler see the end.
 func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		options runOptions
@@ -89,101 +63,9 @@ func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 	}
 }
 
-// An item that was removed or forgotten while it failed, and is added once more,
-// has all its attempts again, and nothing is kept of it.
-func TestRunMaxAttemptsStartAnew(t *testing.T) {
-	for name, tt := range map[string]struct {
-		call func(s *show, q *workqueue.TypedRateLimiting[string])
-		want string
-	}{
-		"Remove, Add": {func(s *show, q *workqueue.TypedRateLimiting[string]) {
-			q.Remove("a")
-			if n := q.Attempts(); n != 0 {
-				s.t.Errorf("%d items are kept after Remove", n)
-			}
-			q.Add("a")
-		}, "0.5:a 2.5:a 2.5:gave up"},
-		"Remove": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Remove("a") }, ""},
-		"RemoveFunc, Add": {func(s *show, q *workqueue.TypedRateLimiting[string]) {
-			q.RemoveFunc(func(string) bool { return true })
-			q.Add("a")
-		}, "0.5:a 2.5:a 2.5:gave up"},
-		"Forget": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("a") }, "1:a 2:a 2:gave up"},
-		"Forget of another": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("b"); q.Remove("b") },
-			"1:a 1:gave up"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, ourQueue)
-				q := s.queue.(*workqueue.TypedRateLimiting[string])
-				s.queue.Add("a")
-				s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }},
-					func(context.Context, string) error { return errFailed })
-				s.want("0:a")
-				time.Sleep(500 * time.Millisecond)
-				tt.call(s, q)
-				time.Sleep(10 * time.Second)
-				s.want(tt.want)
-				if n := q.Attempts(); n != 0 {
-					t.Errorf("%d items are kept", n)
-				}
-				s.stop()
-				s.end()
-			})
-		})
-	}
-}
-
 func discard() *logr.Logger {
 	logger := logr.Discard()
 	return &logger
-}
-
-// OnGiveUp has the item: what it adds is handed out after it, and what it
-// panics or exits with does no harm. OnResult is told of the item afterwards. An OnGiveUp that ended its goroutine kept
-// the result from OnResult, and a panic of OnGiveUp is none of OnResult.
-func TestRunOnGiveUp(t *testing.T) {
-	for name, tt := range map[string]struct {
-		do   func(s *show)
-		want string
-		log  string
-	}{
-		"may take its time": {func(s *show) { time.Sleep(5 * time.Second) }, "0:a 0:gave up a 5:given_up 1 failed 5:b", ""},
-		"may add the item":  {func(s *show) { s.queue.Add("a") }, "0:a 0:gave up a 0:given_up 1 failed 0:b 0:a", ""},
-		"may have it added": {func(s *show) { s.queue.AddAfter("a", time.Second) }, "0:a 0:gave up a 0:given_up 1 failed 0:b 1:a", ""},
-		"may panic":         {func(*show) { panic("boom") }, "0:a 0:gave up a 0:given_up 1 failed 0:b", `level=ERROR msg="OnGiveUp panicked" item=a failures=1 stack="goroutine`},
-		"may exit":          {func(*show) { runtime.Goexit() }, "0:a 0:gave up a 0:given_up 1 failed 0:b", ""},
-	} {
-		for end, last := range map[string]reply{"a permanent error": permanently, "the last attempt": fails} {
-			t.Run(name+", "+end, func(t *testing.T) {
-				onRunQueues(t, func(t *testing.T, s *show) {
-					s.queue.Add("a")
-					s.queue.Add("b")
-					s.run(runOptions{MaxAttempts: 1, OnGiveUp: func(_ context.Context, item string, err error) {
-						s.note("gave up %s", item)
-						if n := s.fifo.Held(); n != 1 {
-							t.Errorf("%d items are held in OnGiveUp, want 1", n)
-						}
-						tt.do(s)
-					}, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-						if r.Outcome != workqueue.OutcomeSucceeded {
-							s.note("%v %d %v", r.Outcome, r.Failures, r.Err)
-						}
-					}}, replies(last))
-					time.Sleep(20 * time.Second)
-					s.want(tt.want)
-					if got := s.log.String(); !strings.Contains(got, tt.log) || tt.log == "" && strings.Count(got, "\n") > 1 || strings.Contains(got, "OnResult panicked") {
-						t.Errorf("logged %q, want %q", got, tt.log)
-					}
-					if n := s.queue.NumRequeues("a"); n != 0 {
-						t.Errorf("%d failures are not forgotten", n)
-					}
-					s.stop()
-					s.end()
-				})
-			})
-		}
-	}
 }
 
 func TestRunLogs(t *testing.T) {
@@ -241,7 +123,7 @@ func TestRunLogsToTheDefault(t *testing.T) {
 	}
 }
 
-// In a process of its own each: a panic that goes on, once the item is done.
+// In a process of its own each: a panic goes on once the item is done.
 func TestRunCrashes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -288,8 +170,7 @@ func secondGetPanics(q rateLimited) rateLimited {
 	return &panickingGet{printingQueue: q.(printingQueue)}
 }
 
-// panickingGet panics in the second GetInfo, which is not to be taken for a panic of the
-// handler.
+// panickingGet panics in the second GetInfo. Run must not take the panic for a panic of the handler.
 type panickingGet struct {
 	printingQueue
 	calls int
@@ -410,59 +291,16 @@ func TestRunWithLargeItems(t *testing.T) {
 	}
 }
 
-// What a handler can know of its item, without being given it.
-func TestItemInfoFromContext(t *testing.T) {
-	for _, times := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newNamed("", times)
-			q.Add("a")
-			time.Sleep(3 * time.Second)
-			var got []workqueue.ItemInfo[string]
-			workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
-				if _, ok := workqueue.ItemInfoFromContext[int](ctx); ok {
-					t.Error("the context has an item of another type")
-				}
-				ctx, cancel := context.WithCancel(ctx)
-				defer cancel()
-				info, ok := workqueue.ItemInfoFromContext[string](ctx)
-				if !ok {
-					t.Fatal("the context has no item")
-				}
-				got = append(got, info)
-				switch len(got) {
-				case 1:
-					return errFailed
-				case 2:
-					q.Add("a")
-					return workqueue.RetryAfter(time.Hour, errFailed)
-				}
-				q.ShutDown()
-				return nil
-			}, runOptions{Logger: discard(), Timeout: time.Hour})
-			age := []time.Duration{3 * time.Second, 0, 0}
-			for i, info := range got {
-				want := workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemInFlight, Failures: i}
-				if times {
-					want.Age = age[i]
-				}
-				if info != want {
-					t.Errorf("call %d: got %+v, want %+v", i+1, info, want)
-				}
-			}
-		})
-	}
-	if _, ok := workqueue.ItemInfoFromContext[string](t.Context()); ok {
-		t.Error("a context that is not of Run has an item")
-	}
-}
-
 // A worker handles items of several priorities, with ages and without. Each context has the values of
 // the context of Run, and the priority and the age of its own item, also after the handler of the next item
 // has begun, and after a Done by hand. OnResult has the context of its item.
 func TestItemInfoFromContextOfEachItem(t *testing.T) {
 	type key struct{}
 	describe := func(ctx context.Context) string {
-		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		info, ok := workqueue.ItemInfoFromContext[string](ctx)
+		if _, other := workqueue.ItemInfoFromContext[int](ctx); other || !ok {
+			t.Errorf("the context has a string: %v, and an int: %v", ok, other)
+		}
 		return fmt.Sprint(ctx.Value(key{}), " ", info.Item, " ", info.Priority, " ", info.Age)
 	}
 	for times, want := range map[bool]string{
@@ -497,6 +335,41 @@ func TestItemInfoFromContextOfEachItem(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// OnGiveUp and OnResult are foreign code: a panic is logged, and neither a panic nor an exit does harm. An exit of
+// OnGiveUp kept the result from OnResult. At the second failure of MaxAttempts 2, OnGiveUp was told of 2 and of 1
+// failures, and OnResult of 2 and of none.
+func TestRunWithCallbacksThatFail(t *testing.T) {
+	failures := func(ctx context.Context) int {
+		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		return info.Failures
+	}
+	for name, f := range map[string]reply{"succeeds": succeeds, "panics": panics, "exits": exits} {
+		onRunQueues(t, func(t *testing.T, s *show) {
+			s.queue.Add("a")
+			s.run(runOptions{
+				MaxAttempts: 2,
+				OnGiveUp:    func(ctx context.Context, _ string, _ error) { s.note("gave up %d", failures(ctx)); f() },
+				OnResult: func(ctx context.Context, _ string, r workqueue.HandlerResult) {
+					s.note("%v %d %d", r.Outcome, r.Failures, failures(ctx))
+					f()
+				},
+			}, replies(fails, fails))
+			time.Sleep(2 * time.Second)
+			s.queue.Add("b")
+			s.want("0:a 0:failed 1 1 1:a 1:gave up 2 1:given_up 2 2 2:b 2:succeeded 0 0")
+			logged := fmt.Sprint(strings.Count(s.log.String(), "OnGiveUp panicked"), strings.Count(s.log.String(), "OnResult panicked"))
+			if want := map[bool]string{true: "1 3", false: "0 0"}[name == "panics"]; logged != want {
+				t.Errorf("%s: %s panics of OnGiveUp and of OnResult are logged, want %s", name, logged, want)
+			}
+			if n := s.queue.NumRequeues("a") + s.ours.Attempts(); n != 0 {
+				t.Errorf("%d failures are not forgotten", n)
+			}
+			s.stop()
+			s.end()
+		})
 	}
 }
 
@@ -593,36 +466,6 @@ func TestRunOnResult(t *testing.T) {
 	}
 }
 
-// At the third failure of MaxAttempts 3, OnGiveUp was told of 3 and of 2 failures, and OnResult
-// of 3 and of none.
-func TestOnGiveUpAndOnResultAreToldOneNumber(t *testing.T) {
-	for name, last := range map[string]reply{"a failure": fails, "a permanent error": permanently, "a panic": panics, "an exit": exits} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				failures := func(ctx context.Context) int {
-					info, _ := workqueue.ItemInfoFromContext[string](ctx)
-					return info.Failures
-				}
-				s.run(runOptions{
-					MaxAttempts: 3,
-					OnGiveUp:    func(ctx context.Context, _ string, _ error) { s.note("gave up %d", failures(ctx)) },
-					OnResult: func(ctx context.Context, _ string, r workqueue.HandlerResult) {
-						s.note("%v %d %d", r.Outcome, r.Failures, failures(ctx))
-					},
-				}, replies(fails, fails, last))
-				time.Sleep(time.Minute)
-				s.want("0:a 0:failed 1 1 1:a 1:failed 2 2 3:a 3:gave up 3 3:given_up 3 3")
-				if n := s.queue.NumRequeues("a") + s.ours.Attempts(); n != 0 {
-					t.Errorf("%d failures are not forgotten", n)
-				}
-				s.stop()
-				s.end()
-			})
-		})
-	}
-}
-
 // A handler that returns the error of its context, as those of net/http and database/sql do,
 // had an error without ErrTimeout in OnGiveUp and OnResult.
 func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
@@ -661,49 +504,6 @@ func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
 				s.stop()
 				s.end()
 			})
-		})
-	}
-}
-
-// OnResult is foreign code like OnGiveUp: what it panics or exits with does no harm.
-func TestRunOnResultThatFails(t *testing.T) {
-	for name, f := range map[string]reply{"panics": panics, "exits": exits} {
-		onRunQueues(t, func(t *testing.T, s *show) {
-			s.queue.Add("a")
-			s.queue.Add("b")
-			s.run(runOptions{OnResult: func(context.Context, string, workqueue.HandlerResult) { f() }}, replies(fails))
-			time.Sleep(10 * time.Second)
-			s.want("0:a 0:b 1:a")
-			if got := strings.Count(s.log.String(), "OnResult panicked"); name == "panics" && got != 3 || name == "exits" && got != 0 {
-				t.Errorf("%s: %d panics are logged", name, got)
-			}
-			s.stop()
-			s.end()
-		})
-	}
-}
-
-// After the end, a failure does not come again. With EndDrain it does, and with EndKeep for
-// the next Run.
-func TestRunOnResultAtTheEnd(t *testing.T) {
-	for want, options := range map[string]runOptions{
-		"[false 0s]":         {},
-		"[true 1s false 0s]": {AtEnd: workqueue.EndDrain, Grace: 3 * time.Second},
-		"[true 1s]":          {AtEnd: workqueue.EndKeep},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue.Add("a")
-			var again []any
-			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) { again = append(again, r.Again, r.After) }
-			s.run(options, func(context.Context, string) error { time.Sleep(2 * time.Second); return errFailed })
-			time.Sleep(time.Second)
-			s.stop()
-			<-s.ended
-			if got := fmt.Sprint(again); got != want {
-				t.Errorf("%+v: comes again: %s, want %s", options, got, want)
-			}
-			s.queue.ShutDown()
 		})
 	}
 }
@@ -803,32 +603,4 @@ func TestCountResult(t *testing.T) {
 		}
 		wantPanic(t, "workqueue: CountResult of an unknown outcome: Outcome(8)", func() { q.CountResult(workqueue.OutcomeDeferred + 1) })
 	}
-}
-
-// Results of queues of one name are added up, and stay as long as one of them.
-func TestSeriesOfResultsOfOneName(t *testing.T) {
-	captureLog(t)
-	r, p := newExposed(workqueue.PrometheusOptions{})
-	open := func() *workqueue.TypedRateLimiting[string] {
-		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
-	}
-	handleOne := func(q *workqueue.TypedRateLimiting[string]) {
-		ctx, cancel := context.WithCancel(t.Context())
-		q.Add("a")
-		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{AtEnd: workqueue.EndKeep}); err != nil {
-			t.Error(err)
-		}
-	}
-	first, second := open(), open()
-	handleOne(first)
-	for n := range 3 {
-		want := fmt.Sprintf(`results_total{name="q",result="succeeded"} %d`, n+1)
-		if got := scrape(t, r); !slices.Contains(got, want) {
-			t.Errorf("got %q without %s", got, want)
-		}
-		handleOne(second)
-		first.ShutDown()
-	}
-	second.ShutDown()
 }

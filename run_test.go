@@ -25,7 +25,7 @@ type (
 	runOptions  = workqueue.RunOptions[string]
 )
 
-// runQueues are a queue of ours, and a type that embeds one and replaces what Run honours.
+// runQueues are a queue of ours, and a type that embeds a queue and replaces methods for Run.
 var runQueues = map[string]func(*workqueue.TypedRateLimiting[string]) rateLimited{
 	"ours": ourQueue,
 	"embedding": func(q *workqueue.TypedRateLimiting[string]) rateLimited {
@@ -76,8 +76,8 @@ func (q *replacing) Done(item string) {
 	q.TypedRateLimiting.Done(item)
 }
 
-// A show is a Run in virtual time, of a queue whose limiter says 1 s, 2 s, 4 s
-// and so on, with what there is to see of it.
+// A show is a Run in virtual time, with its events, its log and its result. The limiter of the queue says
+// 1 s, 2 s, 4 s and so on.
 type show struct {
 	t     *testing.T
 	fifo  *workqueue.Typed[string]
@@ -93,7 +93,7 @@ type show struct {
 
 	ended   chan struct{}
 	result  error
-	stopped *workqueue.Snapshot[string] // what OnStop was told
+	stopped *workqueue.Snapshot[string] // the argument of OnStop
 }
 
 // onRunQueues plays a show on each of the queues.
@@ -134,7 +134,7 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 	}()
 }
 
-// onStop notes what is left.
+// onStop notes the items left behind.
 func (s *show) onStop(_ context.Context, left workqueue.Snapshot[string]) {
 	if s.stopped != nil {
 		s.t.Error("OnStop is called twice")
@@ -162,8 +162,8 @@ func (s *show) want(want string) {
 	s.events = nil
 }
 
-// end waits for Run, with ctx ended or the queue shut down, and returns what it
-// has returned. Nothing is held then.
+// end waits for Run, with ctx ended or the queue shut down, and returns the error of Run. Nothing is held
+// then.
 func (s *show) end() error {
 	s.t.Helper()
 	<-s.ended
@@ -179,7 +179,7 @@ func (s *show) end() error {
 	return s.result
 }
 
-// A reply is what a handler does at one of its calls.
+// A reply is the body of a handler in a single call.
 type reply func() error
 
 func replies(f ...reply) func(context.Context, string) error {
@@ -209,9 +209,9 @@ func requeues(d time.Duration) reply {
 
 func permanently() error { return workqueue.Permanent(errFailed) }
 
-// Run on a queue that is not ours, or has a layer that is not, retried without a priority,
-// and did not know what was left. Such a queue is refused by its type, and left as it is. The log says
-// so: the error of a Run on a goroutine of its own is often dropped.
+// Above a foreign queue or layer, Run retried without a priority, and could not name the items left behind.
+// Run refuses the queue by its type, and changes nothing. The log has the refusal: callers often drop the error
+// of a Run on a goroutine of its own.
 func TestRunRefusesOtherQueues(t *testing.T) {
 	ours := func() *workqueue.TypedRateLimiting[string] { return newLimited(constant(0)) }
 	for want, q := range map[string]rateLimited{
@@ -283,14 +283,14 @@ func TestRunBadInput(t *testing.T) {
 	}
 }
 
-// A returned is a value that a handler can return. The text is that of the page.
+// A returned is a value for a handler to return. The text is copied from the page.
 type returned struct {
 	text string
 	err  func() error
 }
 
-// returneds are all kinds of values: a plain error, each that has a meaning for Run,
-// and twice the one with a time, as two times may meet.
+// returneds are all kinds of values: a plain error, each value with a meaning for Run,
+// and two values with a time, as two times may meet.
 var returneds = []returned{
 	{"nil", func() error { return nil }},
 	{"err", fails},
@@ -302,14 +302,14 @@ var returneds = []returned{
 	{"Permanent(err)", permanently},
 }
 
-// handled is what became of an item with one failure before, whose limiter says 2 s for
-// the next one.
+// handled is the outcome of an item with a single failure before. The limiter says 2 s for
+// the next failure.
 type handled struct {
 	outcome  workqueue.Outcome
-	again    string // when it comes again
+	again    string // when the item comes again
 	failures int    // for MaxAttempts
-	limiter  int    // what the limiter counts
-	logged   string // the level of the line that is logged
+	limiter  int    // the count of the limiter
+	logged   string // the level of the line in the log
 }
 
 func (h handled) String() string {
@@ -320,7 +320,7 @@ func (h handled) String() string {
 	return fmt.Sprintf("%s | %s | %d | %d | %s", h.outcome, h.again, h.failures, h.limiter, logged)
 }
 
-// handleOnce has a handler fail once and return what f does then.
+// handleOnce has a handler fail once and return the result of f then.
 func handleOnce(t *testing.T, f func() error) (got handled) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
@@ -384,9 +384,8 @@ func (s *show) at(n int) time.Duration {
 	return -1
 }
 
-// tableOfReturns is the table of the page: each value by itself, and each pair of two
-// that are not nil, beside each other and one wrapped by fmt.Errorf. Both orders have to
-// come to the same.
+// tableOfReturns is the table of the page: each value by itself, and each pair of two values other than nil,
+// side by side and with either wrapped by fmt.Errorf. Both orders must have the same outcome.
 func tableOfReturns(t *testing.T) (rows []string) {
 	for i, one := range returneds {
 		got := handleOnce(t, one.err)
@@ -424,7 +423,7 @@ func pairOfReturns(t *testing.T, one, other returned) (row string) {
 	return fmt.Sprintf("| `Join(%s, %s)` | %v |", one.text, other.text, got)
 }
 
-// The page has every value and every pair, and Run does what it says.
+// The page has every value and every pair, and Run does as the page says.
 func TestRunReturnsByAllPairs(t *testing.T) {
 	t.Parallel()
 	played := tableOfReturns(t)
@@ -451,44 +450,7 @@ func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
 	}
 }
 
-// A retry at once above a Queue is taken, and leaves the wait of the item alone.
-func TestRunRetriesAtOnceAboveAQueue(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: stored()})
-	defer q.ShutDown()
-	q.Add("a")
-	ctx, stop := context.WithCancel(t.Context())
-	var results []string
-	workqueue.Run(ctx, q, func(context.Context, string) error {
-		if len(results) > 0 {
-			stop()
-			return nil
-		}
-		q.AddAfter("a", time.Hour)
-		return errFailed
-	}, runOptions{AtEnd: workqueue.EndKeep, Logger: discard(), OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) {
-		results = append(results, fmt.Sprint(result.Outcome, " ", result.Again))
-	}})
-	if got := strings.Join(results, ", "); got != "failed true, succeeded false" || q.Delaying().Waiting() != 1 {
-		t.Errorf("got %s, and %d items wait, want 1", got, q.Delaying().Waiting())
-	}
-}
-
-// What RetryAfter is around counts too: the shortest time, and Permanent before all.
-func TestRunReturnsWhatIsWithinARetryAfter(t *testing.T) {
-	for want, within := range map[string]error{
-		"failed | 2s | 2 | 1 | INFO":   workqueue.RequeueAfter(2 * time.Second),
-		"failed | 40s | 2 | 1 | INFO":  workqueue.RequeueAfter(2 * time.Hour),
-		"given_up | - | 2 | 0 | ERROR": permanently(),
-	} {
-		got := handleOnce(t, func() error { return workqueue.RetryAfter(40*time.Second, within) })
-		if got.String() != want {
-			t.Errorf("RetryAfter(40s, %v): got %v, want %s", within, got, want)
-		}
-	}
-}
-
-// Each error counts for itself: to what a handler returns, the methods of
-// errors apply.
+// The functions of package errors apply to the errors of the library.
 func TestRunErrors(t *testing.T) {
 	permanent, requeue := workqueue.Permanent(errFailed), workqueue.RequeueAfter(time.Second)
 	panicked := &workqueue.PanicError{Value: errFailed}
@@ -550,8 +512,8 @@ func TestWhyAnItemWaitsAfterItsHandler(t *testing.T) {
 	}
 }
 
-// Middleware and tests could not tell what a handler had asked for, nor compare two errors. An error that joins nothing
-// was taken for a Requeue.
+// Middleware and tests could not tell the wish of a handler, nor compare two errors. An error without parts was taken
+// for a Requeue.
 func TestVerdict(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
@@ -573,13 +535,15 @@ func TestVerdict(t *testing.T) {
 		"defer a failure":        {errors.Join(errFailed, workqueue.DeferFor(time.Second)), "{failed false 1s}", errFailed},
 		"defer a retry":          {errors.Join(workqueue.RetryAfter(time.Minute, errFailed), workqueue.DeferFor(time.Second)), "{failed true 1m0s}", errFailed},
 		"within":                 {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"requeue within a retry": {workqueue.RetryAfter(time.Minute, workqueue.RequeueAfter(3*time.Second)), "{failed true 3s}", nil},
+		"permanent in a retry":   {workqueue.RetryAfter(time.Minute, permanently()), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 		"nothing":                {joined{}, "{failed false 0s}", nil},
 		"nil alone":              {joined{nil, nil}, "{failed false 0s}", nil},
 		"two verbs for nil":      {fmt.Errorf("close: %w, flush: %w", nil, nil), "{failed false 0s}", nil},
 		"nothing, in a join":     {errors.Join(joined{}, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
 		"nil beside a requeue":   {joined{nil, workqueue.RequeueAfter(time.Second)}, "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
 		"nil beside a permanent": {joined{nil, permanently()}, "{given_up false 0s}", workqueue.Permanent(errFailed)},
-		// == panics for two of these.
+		// == panics for two errors of this kind.
 		"not comparable": {workqueue.Permanent(joined{errFailed}), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 	} {
 		if got := fmt.Sprint(workqueue.VerdictOf(tt.err)); got != tt.want {
@@ -597,8 +561,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A joined is an error that joins others, and that handlers may return while it joins
-// none. A nil pointer of brokenError is the well-known error that is not nil.
+// A joined is an error of several parts, or of none. A nil pointer of brokenError is the well-known error
+// other than nil.
 type (
 	joined      []error
 	brokenError struct{ cause error }
@@ -616,7 +580,7 @@ func (e *brokenError) Is(error) bool { return e.cause == nil }
 
 func failsBrokenly() error { return (*brokenError)(nil) }
 
-// A method of a returned error that panicked ended the program.
+// A panic in a method of a returned error ended the program.
 func TestPanicInAMethodOfAnErrorIsOneOfTheHandler(t *testing.T) {
 	for _, options := range []runOptions{{}, {CancelOnReAdd: 3}, {Timeout: time.Second, MaxAttempts: 2}} {
 		synctest.Test(t, func(t *testing.T) {

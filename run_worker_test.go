@@ -1,33 +1,26 @@
 package workqueue_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// An item is failed first and done then: whoever gets it in between would find
-// its failure not counted.
+// Run counts a failure before Done. A worker that got the item in between would not see the failure.
 func TestRunCountsAFailureBeforeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
@@ -43,36 +36,6 @@ func TestRunCountsAFailureBeforeDone(t *testing.T) {
 		s.stop()
 		s.end()
 	})
-}
-
-func TestRunWorkers(t *testing.T) {
-	for _, workers := range []int{0, 1, 3} {
-		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				for i := range 7 {
-					s.queue.Add(itemOf(i))
-				}
-				var atWork, most int
-				s.run(runOptions{Workers: workers}, func(context.Context, string) error {
-					s.mu.Lock()
-					atWork++
-					most = max(most, atWork)
-					s.mu.Unlock()
-					time.Sleep(time.Second)
-					s.mu.Lock()
-					atWork--
-					s.mu.Unlock()
-					return nil
-				})
-				time.Sleep(10 * time.Second)
-				s.stop()
-				s.end()
-				if want := max(1, workers); most != want || len(s.events) != 8 {
-					t.Errorf("got %d items at a time in %d events, want %d in 8", most, len(s.events), want)
-				}
-			})
-		})
-	}
 }
 
 // The workers live on after foreign code has ended one: as many as before.
@@ -100,88 +63,6 @@ func TestRunReplacesWorkers(t *testing.T) {
 	})
 }
 
-// A limiter that ends the goroutine costs the retry, and no worker.
-func TestRunWithALimiterThatEndsWorkers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		limiter := hookedLimiter{constant(0), runtime.Goexit, func() {}}
-		s.queue = workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()})
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.run(runOptions{}, replies(fails))
-		time.Sleep(10 * time.Second)
-		s.want("0:a 0:b")
-		s.queue.Add("a")
-		s.want("10:a")
-		s.stop()
-		s.end()
-	})
-}
-
-// A clock that ended the worker left OnResult the context of the item before.
-func TestRunWithAClockThatEndsWorkers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &exitingClock{}
-		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{Clock: c})
-		var results []string
-		w := startWait(func(ctx context.Context) error {
-			return workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{
-				OnResult: func(ctx context.Context, item string, r workqueue.HandlerResult) {
-					info, _ := workqueue.ItemInfoFromContext[string](ctx)
-					results = append(results, fmt.Sprintf("%s %s %v %v", item, info.Item, r.Err, r.Took))
-				},
-			})
-		})
-		q.Add("a")
-		time.Sleep(61 * time.Second) // Between two looks of waitingLoop, which reads the clock each 10 s.
-		c.exit.Store(true)
-		q.Add("b") // With a failed item, a hand-out reads the clock.
-		time.Sleep(time.Minute)
-		w.cancel()
-		<-w.ended
-		if got, want := fmt.Sprint(results), "[a a failed 0s b b workqueue: handler called runtime.Goexit 0s]"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
-// exitingClock ends the goroutine of its next reader.
-type exitingClock struct {
-	clock.RealClock
-	exit atomic.Bool
-}
-
-func (c *exitingClock) Since(t time.Time) time.Duration {
-	if c.exit.Swap(false) {
-		runtime.Goexit()
-	}
-	return c.RealClock.Since(t)
-}
-
-// A Done that ends the worker's goroutine is not called a second time: by then the item can
-// be held by another worker.
-func TestRunCallsDoneOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		calls := 0
-		s.queue = &replacing{TypedRateLimiting: s.ours, done: func(item string) {
-			s.ours.Done(item)
-			if calls++; calls == 1 {
-				runtime.Goexit()
-			}
-		}}
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.run(runOptions{}, replies())
-		s.want("0:a 0:b")
-		if calls != 2 {
-			t.Errorf("got %d calls of Done for 2 items", calls)
-		}
-		s.stop()
-		s.end()
-	})
-}
-
 // A worker that has had no item yet is not done with any, such as the zero value.
 func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,8 +81,8 @@ func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
 	})
 }
 
-// runUntil runs with one worker until the n-th call of the handler has returned. A panic is
-// one of the test.
+// runUntil runs with one worker until the n-th call of the handler has returned. A panic of the handler
+// fails the test.
 func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle func(ctx context.Context, item string) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -225,8 +106,8 @@ func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle fun
 
 func succeeding(context.Context, string) error { return nil }
 
-// Metrics that are pushed are told of the end of each hand-out before they are told of the next
-// hand-out, although a worker goes from one item to the next in one step where nobody is told.
+// Pushed metrics hear of the end of each hand-out before the next hand-out. Without metrics, a worker goes
+// from item to item in a single step.
 func TestRunTellsPushedMetricsOfEachHandOut(t *testing.T) {
 	r := &recorder{}
 	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
@@ -239,54 +120,6 @@ func TestRunTellsPushedMetricsOfEachHandOut(t *testing.T) {
 	if got := strings.Join(r.take(), " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-}
-
-// Each item comes again with its own priority, and not with that of the item before it.
-func TestRunRetriesEachItemWithItsOwnPriority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-			Order: workqueue.Order[string]{},
-		})
-		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-		q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "b")
-		q.Add("c")
-		var got []string
-		runUntil(t, q, 9, runOptions{}, func(_ context.Context, item string) error {
-			for _, info := range q.Snapshot(1).InFlight {
-				got = append(got, fmt.Sprint(item, info.Priority))
-			}
-			time.Sleep(400 * time.Millisecond) // The first is due again when the last ends.
-			return errFailed
-		})
-		want := []string{"a7", "b3", "c0", "a7", "b3", "c0", "a7", "b3", "c0"}
-		if !slices.Equal(got, want) {
-			t.Errorf("handed out %v, want %v", got, want)
-		}
-	})
-}
-
-// Foreign code of the queue that ends the worker's goroutine between two items leaves the
-// queue unlocked, and another worker goes on.
-func TestRunWithAStorageThatEndsTheWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		order := &shelf[string]{}
-		pops := 0
-		order.hook = func(call string) {
-			if call == "pop" {
-				if pops++; pops == 2 {
-					runtime.Goexit()
-				}
-			}
-		}
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order}),
-		})
-		q.AddAll("a", "b")
-		runUntil(t, q, 2, runOptions{}, succeeding)
-		if pops != 3 {
-			t.Errorf("got %d calls of Pop, want 3", pops)
-		}
-	})
 }
 
 // An item that differs from itself is given back with the time of that.
@@ -323,48 +156,8 @@ func TestForgetAfterARun(t *testing.T) {
 	})
 }
 
-// A drain does not wait for an item that differs from itself once it is handed out, as no
-// Done can name it.
-func TestDrainDoesNotWaitForTheHandlerOfWhatDiffersFromItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
-		q.Add(1)
-		drained := make(chan struct{})
-		err := workqueue.Run(context.Background(), q, func(_ context.Context, item float64) error {
-			if item == 1 {
-				q.Add(math.NaN())
-				go func() {
-					defer close(drained)
-					q.ShutDownWithDrain()
-				}()
-				synctest.Wait()
-				return nil
-			}
-			<-drained
-			return nil
-		}, workqueue.RunOptions[float64]{Logger: discard()})
-		if err != workqueue.ErrShutDown {
-			t.Error(err)
-		}
-	})
-}
-
-// The handler has called Done itself. The Done of Run ends no second hand-out, and none is observed.
-func TestRunObservesNothingAfterADoneByHand(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})})
-	q.AddAll("a", "b")
-	runUntil(t, q, 2, runOptions{}, func(_ context.Context, item string) error {
-		q.Done(item)
-		return nil
-	})
-	if n := q.Stats().WorkDuration.Count; n != 2 {
-		t.Errorf("%d hand-outs are observed, want 2", n)
-	}
-}
-
-// A retry without a delay, and a handler that was cut short, are queued by Done and not by an add. The counters
-// that are read and those that are pushed count them as an add does.
+// Done, and not an add, queues an item without a delay, and an item whose handler was cut short. Read and
+// pushed counters count both as adds.
 func TestCountsOfEachEndOfAHandOut(t *testing.T) {
 	type queue = *workqueue.TypedRateLimiting[string]
 	returns := func(err error) func(context.Context, queue) error {
@@ -404,7 +197,7 @@ func TestCountsOfEachEndOfAHandOut(t *testing.T) {
 						return nil
 					}, runOptions{CancelOnReAdd: 1, Logger: discard()})
 					s := q.Stats()
-					if provider == metrics { // It knows no duplicates.
+					if provider == metrics { // The recorder has no duplicates.
 						of := map[string]uint64{}
 						for _, event := range metrics.take() {
 							of[event]++
@@ -421,7 +214,7 @@ func TestCountsOfEachEndOfAHandOut(t *testing.T) {
 	}
 }
 
-// A noted limiter is one of somebody's own, that counts the calls of Forget.
+// A noted limiter is a limiter of a caller, and counts the calls of Forget.
 type noted struct {
 	workqueue.TypedRateLimiter[string]
 	forgotten int
@@ -433,8 +226,8 @@ func newNoted() *noted {
 	return &noted{TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)}
 }
 
-// Whatever limiters are put together, each forgets an item that has succeeded. One that
-// is not ours is told of each success, and once.
+// Each of several nested limiters forgets an item after its success. A foreign limiter hears of each success
+// once.
 func TestRunHasEachLimiterForget(t *testing.T) {
 	own := newNoted()
 	within := func(l workqueue.TypedRateLimiter[string]) workqueue.TypedRateLimiter[string] {
@@ -464,8 +257,7 @@ func TestRunHasEachLimiterForget(t *testing.T) {
 	}
 }
 
-// An item that is on its way to a worker when ctx ends is not handled any more,
-// and is left behind by name, whether or not it is the zero value.
+// An item on its way to a worker when ctx ends is not handled. OnStop names the item, the zero value too.
 func TestRunHandOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
@@ -487,7 +279,7 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 	})
 }
 
-// A GetInfo that fails for a reason of its own ends Run with that.
+// Run ends with the error of GetInfo.
 func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
@@ -501,8 +293,8 @@ func TestRunOnAQueueThatFails(t *testing.T) {
 	}
 }
 
-// An item that fails, is put off or is overtaken comes again with the priority that it
-// was handed out with, if that is the least above that of Add too, and whatever the Order answers by then.
+// A failed, deferred or overtaken item comes again with the priority of its hand-out, even if this priority
+// is only 1 above the priority of an Add, and whatever the Order answers by then.
 func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error{
 		"failure": func(context.Context, *workqueue.TypedRateLimiting[string]) error { return errors.New("failed") },
@@ -556,8 +348,8 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 	}
 }
 
-// An item that was handed out at 5, and cut short by an Add at -5, came back behind all items
-// of 0. So did each item whose work a resync at a low priority has cut short.
+// An item was handed out at 5, an Add at -5 cut the handler short, and the item came back behind all items
+// of 0. A resync at a low priority moved each item at work back.
 func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, again *int
@@ -568,7 +360,7 @@ func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
 		"an Add below no priority": {nil, prio(-100), 0},
 		"an Add without priority":  {prio(5), nil, 5},
 	} {
-		for _, end := range []bool{false, true} { // Whether it is the end of Run that cuts it short.
+		for _, end := range []bool{false, true} { // Whether the end of Run cuts the handler short.
 			t.Run(fmt.Sprint(name, ", end ", end), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newShow(t, ourQueue)
@@ -639,30 +431,6 @@ func TestRunCancelsOnReAdd(t *testing.T) {
 	}
 }
 
-// An error of the context is a failure if it was not the re-add that ended it.
-func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
-	calls := 0
-	onReAdd(t, runOptions{Timeout: time.Second}, func(s *show) func(context.Context, string) error {
-		return func(ctx context.Context, item string) error {
-			if calls++; calls > 1 {
-				return nil
-			}
-			<-ctx.Done()
-			time.Sleep(2 * time.Second)
-			return ctx.Err()
-		}
-	}, func(s *show) {
-		time.Sleep(2 * time.Second)
-		s.queue.Add("a")
-		time.Sleep(1100 * time.Millisecond)
-		synctest.Wait()
-		if got := s.log.String(); !strings.Contains(got, "failures=1") {
-			t.Errorf("logged %q", got)
-		}
-		s.want("0:a 3:a")
-	})
-}
-
 // An Add between the hand-out and the handler's start is not missed: the
 // handler starts with a context that has ended.
 func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
@@ -682,7 +450,7 @@ func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
 }
 
 // A handler whose own status write adds its item was cancelled in every run, as fast as
-// the queue could hand it out. The fourth run comes to its end, and the count starts
+// the queue could hand the item out. The fourth run comes to its end, and the count starts
 // anew.
 func TestRunCancelsNoMoreThanCancelOnReAddSays(t *testing.T) {
 	for most, want := range map[int]string{
@@ -715,8 +483,8 @@ func TestRunCancelsNoMoreThanCancelOnReAddSays(t *testing.T) {
 	}
 }
 
-// An item that was cut short and then removed for good was counted until the end of the Run. Cancels
-// before a removal are not in a row with those after the removal.
+// The cancels of a removed item were counted until the end of the Run. Cancels before a removal are not in
+// a row with cancels after the removal.
 func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 	for name, remove := range map[string]func(q *workqueue.TypedRateLimiting[string]){
 		"Remove": func(q *workqueue.TypedRateLimiting[string]) { q.Remove("a") },
@@ -751,125 +519,6 @@ func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 			s.stop()
 			s.end()
 		})
-	}
-}
-
-// An Add that cancels a handler has the lock, and so must not ask the context of
-// the caller anything: one that then called the queue would wait for that Add.
-func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
-	for name, options := range map[string]runOptions{
-		"alone":           {},
-		"with a deadline": {Timeout: time.Minute},
-		"with grace":      {Grace: time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, ourQueue)
-				var adding, asked atomic.Bool
-				inner, stop := context.WithCancel(t.Context())
-				ctx := callingContext{inner, func() {
-					// The worker may ask at the same time, without the lock.
-					if adding.Load() && s.fifo.Locked() && strings.Contains(string(debug.Stack()), ".tellWatcher(") {
-						asked.Store(true)
-					}
-				}}
-				options.CancelOnReAdd = 3
-				s.queue.Add("a")
-				s.ctx, s.stop = ctx, stop
-				go func() {
-					defer close(s.ended)
-					s.result = workqueue.Run(ctx, s.queue, s.cut, options)
-				}()
-				synctest.Wait()
-				adding.Store(true)
-				s.queue.Add("a")
-				adding.Store(false)
-				s.want("0:a ends: workqueue: item was added again")
-				if asked.Load() {
-					t.Error("the context was asked while the queue was locked")
-				}
-				s.stop()
-				s.end()
-			})
-		})
-	}
-}
-
-// What the end of an early hand-out makes of the item, which has failed once: the retry is due at 10 s, and
-// the hand-out is at 1 s.
-func TestEarlyFailure(t *testing.T) {
-	for _, brings := range []string{"Add", "Wake", "Reschedule"} {
-		for name, tt := range map[string]struct {
-			handle func(q *workqueue.TypedRateLimiting[string]) error
-			want   string // the second result, and when the third call comes
-		}{
-			"an error": {func(*workqueue.TypedRateLimiting[string]) error { return errFailed }, "failed 1 true, 10s"},
-			"RetryAfter 2s": {func(*workqueue.TypedRateLimiting[string]) error {
-				return workqueue.RetryAfter(2*time.Second, errFailed)
-			}, "failed 1 true, 3s"},
-			"RetryAfter 20s": {func(*workqueue.TypedRateLimiting[string]) error {
-				return workqueue.RetryAfter(20*time.Second, errFailed)
-			}, "failed 1 true, 10s"},
-			"Requeue": {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Requeue() }, "requeued 1 true, 10s"},
-			"error and defer": {func(*workqueue.TypedRateLimiting[string]) error {
-				return errors.Join(errFailed, workqueue.DeferFor(30*time.Second))
-			}, "failed 1 true, 31s"},
-			"error and short defer": {func(*workqueue.TypedRateLimiting[string]) error {
-				return errors.Join(errFailed, workqueue.DeferFor(2*time.Second))
-			}, "failed 1 true, 10s"},
-			"DeferFor":         {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.DeferFor(30 * time.Second) }, "deferred 1 false, 31s"},
-			"RequeueAfter":     {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.RequeueAfter(2 * time.Second) }, "requeued 0 false, 3s"},
-			"Permanent":        {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Permanent(errFailed) }, "given_up 2 false, 0s"},
-			"after a Forget":   {func(q *workqueue.TypedRateLimiting[string]) error { q.Forget("a"); return errFailed }, "failed 1 false, 11s"},
-			"a panic":          {func(*workqueue.TypedRateLimiting[string]) error { panic("early") }, "failed 1 true, 10s"},
-			"too many, though": {func(*workqueue.TypedRateLimiting[string]) error { return errFailed }, "failed 1 true, 10s"},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				q := workqueue.NewTypedRateLimiting(constant(10*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
-				var log bytes.Buffer
-				logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
-				options := runOptions{Logger: &logger, MaxAttempts: 2}
-				start := time.Now()
-				calls, second := 0, ""
-				var third time.Duration
-				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
-					if calls == 2 {
-						second = fmt.Sprint(r.Outcome, " ", r.Failures, " ", r.Early)
-					}
-				}
-				go workqueue.Run(t.Context(), q, func(context.Context, string) error {
-					switch calls++; calls {
-					case 1:
-						return errFailed
-					case 2:
-						return tt.handle(q)
-					case 3:
-						third = time.Since(start)
-					}
-					return nil
-				}, options)
-				q.Add("a")
-				time.Sleep(time.Second)
-				switch brings {
-				case "Add":
-					q.Add("a")
-				case "Wake":
-					q.Wake("a")
-				case "Reschedule":
-					q.Reschedule("a", 0)
-				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if got := fmt.Sprint(second, ", ", third); got != tt.want {
-					t.Errorf("%s by %s: got %s, want %s", name, brings, got, tt.want)
-				}
-				if says := strings.Contains(log.String(), "early=true"); says != strings.HasPrefix(tt.want, "failed 1 true") {
-					t.Errorf("%s by %s: the log is %s", name, brings, log.String())
-				}
-				q.ShutDown()
-				synctest.Wait()
-			})
-		}
 	}
 }
 
