@@ -147,7 +147,7 @@ fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x $$p || exit 1; done; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
-# The long form of what `make test` does with 3,000 histories.
+# The long form of what `make test` does with 9,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 

@@ -210,8 +210,10 @@ func (q *TypedRateLimiting[T]) runTallies() *tallies[T] {
 	return q.tallies.Load()
 }
 
+// forgetTallies ends the counts of an item that was removed. After a shutdown no item comes again, and the counts tell
+// which items of those that are left have failed: a Remove that has found nothing takes nothing from these.
 func (q *TypedRateLimiting[T]) forgetTallies(item T) {
-	if t := q.tallies.Load(); t != nil {
+	if t := q.tallies.Load(); t != nil && !q.queue.ShuttingDown() {
 		t.failed.forgetAny(item)
 		t.cancels.forgetAny(item)
 	}

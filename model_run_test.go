@@ -459,11 +459,7 @@ func (g *runsGame) play(t *testing.T) {
 			time.AfterFunc(it.added, func() { q.Add(item) })
 		}
 		if it.removed > 0 {
-			time.AfterFunc(it.removed, func() {
-				if !fifo.ShuttingDown() {
-					q.Remove(item)
-				}
-			})
+			time.AfterFunc(it.removed, func() { q.Remove(item) })
 		}
 	}
 	if g.down > 0 {

@@ -1475,3 +1475,66 @@ func TestOnStopNamesWhatWasAddedAfterItsRemoval(t *testing.T) {
 		}
 	})
 }
+
+// A removal that does not find an item takes no note of the item back: either the removal or OnStop says
+// where the item is. Remove comes when "a" has failed. RemoveFunc asks about "a" while a worker holds the item,
+// and finds the item gone after the answer: nobody named the item.
+func TestOnStopNamesWhatARemovalDidNotFind(t *testing.T) {
+	type removal struct {
+		at     time.Duration // the context ends after a second, and "a" fails then
+		remove func(q *workqueue.TypedRateLimiting[string]) (found bool)
+	}
+	for name, r := range map[string]removal{
+		"Remove": {time.Minute, func(q *workqueue.TypedRateLimiting[string]) bool { return q.Remove("a") }},
+		"RemoveFunc": {time.Millisecond, func(q *workqueue.TypedRateLimiting[string]) bool {
+			return q.RemoveFunc(func(item string) bool { time.Sleep(time.Minute); return item == "a" }) > 0
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLimited(constant(0))
+			q.AddAll("a", "b")
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, stop)
+			time.AfterFunc(r.at, func() {
+				if r.remove(q) {
+					t.Errorf("%s has found an item that nobody holds any more", name)
+				}
+			})
+			left, err := leftBy(ctx, q, func(ctx context.Context, item string) error {
+				<-ctx.Done()
+				if item == "b" {
+					time.Sleep(time.Hour)
+				}
+				return errFailed
+			}, runOptions{Workers: 2})
+			if err != nil || names(left.Failed) != "a b" {
+				t.Errorf("%s: OnStop was told %s, and Run returned %v", name, left, err)
+			}
+		})
+	}
+}
+
+// A drain left a failed item, and returned nil: a Remove that had found nothing forgot that the item had failed.
+func TestDrainIsNotDoneAfterARemoveThatFoundNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(time.Hour))
+		q.AddAll("fails", "long")
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, stop)
+		time.AfterFunc(4*time.Second, func() { // After the grace period.
+			if q.Remove("fails") {
+				t.Error("Remove has found an item whose wait was dropped")
+			}
+		})
+		left, err := leftBy(ctx, q, func(_ context.Context, item string) error {
+			if item == "fails" {
+				return errFailed
+			}
+			time.Sleep(10 * time.Second)
+			return nil
+		}, runOptions{Workers: 2, AtEnd: workqueue.EndDrain, Grace: time.Second})
+		if names(left.Waiting) != "fails" || !errors.Is(err, workqueue.ErrNotDrained) {
+			t.Errorf("OnStop was told %v, and Run returned %v", left, err)
+		}
+	})
+}
