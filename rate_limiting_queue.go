@@ -359,8 +359,8 @@ func (q *TypedRateLimiting[T]) LimitsChanged() {
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]. The counts of [Run] for MaxAttempts
-// and CancelOnReAdd start anew. The limiter still knows the failures of the item: call Forget to
-// reset the limiter too.
+// and CancelOnReAdd start anew, unless the queue is shut down. The limiter still knows the failures of
+// the item: call Forget to reset the limiter too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	removed := q.below("Remove").Remove(item)
 	// After Remove, and not before: a worker could count a failure in between and have the

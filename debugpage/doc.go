@@ -23,10 +23,10 @@
 //
 // The page has no goroutine and takes no part in the work of a queue. All work is done by
 // requests. A request for a queue calls Stats, a Snapshot of 20 items and one of 100, and one walk over
-// the items by Items, which ends after [WalkTime]. A request for all queues calls the first two of each. The result is kept for a second. Requests for a queue take
-// turns, and a request that has waited for 5 seconds gets 503. A request for the keys walks over all items, however
-// long that takes, and takes no turn. The points of the charts are taken
-// by requests, one each second at most, and the last 120 are kept.
+// the items by Items, which ends after [WalkTime]. A request for all queues calls the first two of each.
+// The result is kept for a second. Requests for a queue take turns, and a request that has waited for 5
+// seconds gets 503. A request for the keys walks over all items, however long that takes, and takes no
+// turn. The points of the charts are taken by requests, one each second at most, and the last 120 are kept.
 //
 // # JSON
 //

@@ -63,7 +63,7 @@ func (s *Summary) retriesAreFar() bool { return s.glance.retry && s.NextDue > la
 // stretchTime is how far back an answer looks. A shorter look takes each burst for a stuck queue.
 const stretchTime = 30 * time.Second
 
-// An older request is none to compare with: what has happened since can be over.
+// stretchGap is the age from which a request is not compared with: an outage between the two can be over.
 const stretchGap = 2 * time.Minute
 
 // A stretch is the points of the last half minute, or else the last two. An answer about a state must hold at each

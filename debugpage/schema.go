@@ -31,7 +31,8 @@ type Summary struct {
 	ShuttingDown bool   `json:"shutting_down,omitzero"`
 
 	// Letter is the heading of docs/operating.md that tells what to look at and what to do, such as
-	// "E. The Pace has no token", by the requests of the last half minute, or the last two. Letter is "" if no question has an answer.
+	// "E. The Pace has no token", by the requests of the last half minute, or the last two. Letter is "" if no question
+	// has an answer.
 	Letter string `json:"letter,omitempty"`
 
 	// Error is a panic in the queue, in its limiter or in its clock. In a Report without a Queue, Error
