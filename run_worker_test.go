@@ -1,10 +1,12 @@
 package workqueue_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -211,6 +214,50 @@ func TestCountsOfEachEndOfAHandOut(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// The context of Run ends while the handler is at work. OnResult was told that an item comes again which Run then
+// took out of the queue.
+func TestRunTellsWhetherWhatEndsLateComesAgain(t *testing.T) {
+	type queue = *workqueue.TypedRateLimiting[string]
+	for name, tt := range map[string]struct {
+		first             func(ctx context.Context, q queue) error
+		stop, drain, keep string
+	}{
+		"fails":         {func(context.Context, queue) error { return errFailed }, "failed false 0s", "failed true 1s", "failed true 1s"},
+		"comes later":   {func(context.Context, queue) error { return workqueue.RequeueAfter(time.Minute) }, "requeued false 0s", "requeued true 1m0s", "requeued true 1m0s"},
+		"is put off":    {func(context.Context, queue) error { return workqueue.DeferFor(time.Minute) }, "deferred false 0s", "deferred true 1m0s", "deferred true 1m0s"},
+		"added again":   {func(ctx context.Context, q queue) error { q.Add("a"); return ctx.Err() }, "readded false 0s", "readded true 0s", "readded true 0s"},
+		"a new version": {func(_ context.Context, q queue) error { q.Remove("a"); q.Add("a"); return errFailed }, "removed false 0s", "removed true 0s", "removed true 0s"},
+	} {
+		for end, want := range map[workqueue.End]string{workqueue.EndStop: tt.stop, workqueue.EndDrain: tt.drain, workqueue.EndKeep: tt.keep} {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLimited(constant(time.Second))
+				q.Add("a")
+				ctx, stop := context.WithCancel(t.Context())
+				var got []string
+				options := runOptions{AtEnd: end, CancelOnReAdd: 1, Logger: discard(), OnStop: func(context.Context, workqueue.Snapshot[string]) {}}
+				if end == workqueue.EndDrain {
+					options.Grace = time.Hour
+				}
+				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
+					got = append(got, fmt.Sprint(r.Outcome, r.Again, r.After))
+				}
+				workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+					if len(got) > 0 {
+						return nil
+					}
+					err := tt.first(ctx, q)
+					stop()
+					return err
+				}, options)
+				if len(got) == 0 || got[0] != want {
+					t.Errorf("%s, %v: told %q, want %s", name, end, got, want)
+				}
+				q.ShutDown()
+			})
+		}
 	}
 }
 
@@ -520,6 +567,39 @@ func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 			s.end()
 		})
 	}
+}
+
+// A failure before its retry was due goes on with the wait of the failure before, which was counted when it began. A
+// Requeue at the due time has a wait of its own.
+func TestEarlyFailureIsLoggedAndNotObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
+		q := workqueue.NewTypedRateLimiting(constant(10*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: provider})
+		q.Add("a")
+		var log bytes.Buffer
+		logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+		calls := 0
+		go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+			calls++
+			return []error{errFailed, errFailed, workqueue.Requeue(), nil}[calls-1]
+		}, runOptions{Logger: &logger})
+		time.Sleep(time.Second)
+		q.Wake("a")
+		synctest.Wait()
+		if n := strings.Count(log.String(), "after=10s"); n != 1 || strings.Count(log.String(), "after=9s early=true") != 1 {
+			t.Errorf("the log is %s", log.String())
+		}
+		if s := q.Stats(); s.RateLimited != 1 || s.RetryDelay.Count != 1 {
+			t.Errorf("%d waits of the limiter and %d waits are counted, want 1 and 1", s.RateLimited, s.RetryDelay.Count)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := q.Stats(); calls != 4 || s.RateLimited != 2 || s.RetryDelay.Count != 2 {
+			t.Errorf("after %d calls %d waits of the limiter and %d waits are counted, want 4, 2 and 2", calls, s.RateLimited, s.RetryDelay.Count)
+		}
+		q.ShutDown()
+		synctest.Wait()
+	})
 }
 
 // An early failure does not move the time from which failures count again, also if a DeferFor beside it has
