@@ -116,8 +116,11 @@ func (t stretch) hadNone() bool {
 // queued reports whether items wait for a worker for longer than a queue at work has them wait.
 func (t stretch) queued() bool { return t.always(func(p Point) bool { return p.OldestItem >= 1 }) }
 
-// older reports whether such items have grown older. The line of a queue that works a burst off does not.
-func (t stretch) older() bool { return t.queued() && t.now.OldestItem > t.before.OldestItem }
+// older reports whether such items have grown older, by a twentieth of the time at least. The line of a queue that
+// works a burst off does not, and the age of a line that stays as long as it is goes up and down by less.
+func (t stretch) older() bool {
+	return t.queued() && t.now.OldestItem-t.before.OldestItem > t.seconds/20
+}
 
 // noTokens reports whether the Pace kept items back for most of the time. A slow Pace has a token now and then.
 func (t stretch) noTokens() bool { return t.older() && t.paced > t.seconds/2 }

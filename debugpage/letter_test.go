@@ -119,6 +119,18 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 			})
 			q.Add("a")
 		}, ""},
+		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // A line of 40 items that come again, whose work takes ever longer, by a hair.
+			calls := 0
+			run(t, q, 1, func(ctx context.Context, item string) error {
+				calls++
+				time.Sleep(40*time.Millisecond + time.Duration(calls)*10*time.Microsecond)
+				q.Add(item)
+				return nil
+			})
+			for i := range 40 {
+				q.Add(fmt.Sprint(i))
+			}
+		}, ""},
 		{"-", config{}, func(t *testing.T, q *queueOf[string]) { // Many keys with two events each, beside two slow ones.
 			run(t, q, 3, func(ctx context.Context, item string) error {
 				if strings.HasPrefix(item, "slow") {

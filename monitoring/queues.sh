@@ -34,7 +34,7 @@ function letter() {
 	if (bad && !good || bad > good && bad > seconds) return "C"
 	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
 	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
-		older = grew("oldest_item_age_seconds") > 0
+		older = grew("oldest_item_age_seconds") > seconds / 20
 		if (older && grew("paced_seconds_total") > seconds / 2) return "E"
 		if (older && was("in_flight") >= was("workers") && is("in_flight") >= is("workers")) return "F"
 		if (was("in_flight") < was("workers") && is("in_flight") < is("workers") && grew("paced_seconds_total") <= seconds / 10) return "G"
