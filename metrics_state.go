@@ -97,17 +97,23 @@ type statsJSON struct {
 
 // MarshalJSON returns the stats with names in snake case, and all durations in seconds.
 func (s QueueStats) MarshalJSON() ([]byte, error) {
-	return json.Marshal(statsJSON{plainStats(s), seconds(s.Unfinished), seconds(s.LongestRunning), seconds(s.OldestItem), seconds(s.Paced)})
+	return json.Marshal(s.asJSON())
+}
+
+func (s QueueStats) asJSON() statsJSON {
+	return statsJSON{plainStats(s), seconds(s.Unfinished), seconds(s.LongestRunning), seconds(s.OldestItem), seconds(s.Paced)}
 }
 
 // UnmarshalJSON reads what MarshalJSON has written.
 func (s *QueueStats) UnmarshalJSON(text []byte) error {
-	var j statsJSON
-	err := json.Unmarshal(text, &j)
+	j := s.asJSON() // null and an error change nothing.
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
 	*s = QueueStats(j.plainStats)
 	s.Unfinished, s.LongestRunning = time.Duration(j.Unfinished), time.Duration(j.LongestRunning)
 	s.OldestItem, s.Paced = time.Duration(j.OldestItem), time.Duration(j.Paced)
-	return err
+	return nil
 }
 
 // PartStats is the state of the items of one priority, or of one group of an [Order].
@@ -141,11 +147,13 @@ func (p PartStats[K]) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON has written.
 func (p *PartStats[K]) UnmarshalJSON(text []byte) error {
-	var j partJSON[K]
-	err := json.Unmarshal(text, &j)
+	j := partJSON[K]{plainPart[K](*p), seconds(p.OldestItem)} // null and an error change nothing.
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
 	*p = PartStats[K](j.plainPart)
 	p.OldestItem = time.Duration(j.OldestItem)
-	return err
+	return nil
 }
 
 // DurationStats says how many durations of each length were observed.

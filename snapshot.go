@@ -92,11 +92,13 @@ func (i ItemInfo[T]) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON has written.
 func (i *ItemInfo[T]) UnmarshalJSON(text []byte) error {
-	var j infoJSON[T]
-	err := json.Unmarshal(text, &j)
+	j := infoJSON[T]{plainInfo[T](*i), seconds(i.Age)} // null and an error change nothing.
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
 	*i = ItemInfo[T](j.plainInfo)
 	i.Age = time.Duration(j.Age)
-	return err
+	return nil
 }
 
 // seconds is a duration that JSON has in seconds.

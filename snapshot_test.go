@@ -244,6 +244,23 @@ func TestStatsInJSONAreInSnakeCaseAndSeconds(t *testing.T) {
 	}
 }
 
+// Null and an error changed the value.
+func TestNullAndABadTextChangeNothing(t *testing.T) {
+	stats, info, part := workqueue.QueueStats{Depth: 3}, workqueue.ItemInfo[string]{Item: "a"}, workqueue.PartStats[int]{Key: 4}
+	for _, into := range []any{&stats, &info, &part} {
+		before := fmt.Sprintf("%+v", into)
+		if err := json.Unmarshal([]byte("null"), into); err != nil {
+			t.Errorf("%T: null: %v", into, err)
+		}
+		if err := json.Unmarshal([]byte(`{"depth": "many", "item": 1, "key": "five"}`), into); err == nil {
+			t.Errorf("%T: a bad text is no error", into)
+		}
+		if after := fmt.Sprintf("%+v", into); after != before {
+			t.Errorf("%T: got %s, want %s", into, after, before)
+		}
+	}
+}
+
 // The longest duration was read back as a negative one: its float is greater by 1.
 func TestLongestDurationsInJSONKeepTheirSign(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MinInt64, 1, -1} {
