@@ -36,7 +36,7 @@ type pushed struct {
 	longestRunning SettableGaugeMetric
 }
 
-// measure makes the metrics of a new queue. p is the result of providerFor.
+// measure makes the metrics of a new queue, without the link to a StateProvider. p is the result of providerFor.
 func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	if p == nil && !config.KeepTimes {
 		return
@@ -44,14 +44,21 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	c := clockOrDefault(config.Clock)
 	m := &instruments{clock: c, epoch: c.Now()}
 	q.metrics = m
-	if state := stateProviderOf(p); state != nil {
-		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).stats)
-		m.link = l
-		q.observeDurations(histogram.New(bounds))
-	} else if p != nil {
+	if p != nil && stateProviderOf(p) == nil {
 		m.push = newPushed(p, config.Name)
 		q.reporter = &reporter{}
 	}
+}
+
+// attach lets a StateProvider read a new queue, at once: the queue is complete.
+func (q *Typed[T]) attach(name string, p MetricsProvider) {
+	state := stateProviderOf(p)
+	if state == nil {
+		return
+	}
+	l, bounds := newLink(state, name, LayerQueue, q, (*Typed[T]).stats)
+	q.metrics.link = l
+	q.observeDurations(histogram.New(bounds))
 }
 
 func newPushed(p MetricsProvider, name string) *pushed {

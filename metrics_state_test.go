@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -380,6 +381,23 @@ func TestStateProviderThatFails(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The provider read a Typed before the queue had its Pace and its FIFO.
+func TestStateProviderReadsACompleteTyped(t *testing.T) {
+	r := &reader{}
+	var reading sync.WaitGroup
+	r.hook = func(string) {
+		r.hook = nil
+		read := r.reads[0]
+		if s, _ := read(); s.Pace.Burst != 7 {
+			t.Errorf("read the Pace %+v", s.Pace)
+		}
+		reading.Go(func() { read() }) // For the race detector.
+	}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Pace: rate.NewLimiter(1, 7)})
+	reading.Wait()
+	q.ShutDown()
 }
 
 // A clock that panics while the queue is read leaves no lock held.

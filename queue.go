@@ -179,6 +179,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 	machine.Timed = q.metrics != nil
 	q.fifo.Init(machine)
 	q.detour = q.metrics != nil || q.order != nil
+	q.attach(config.Name, p)
 	return q
 }
 
