@@ -121,6 +121,10 @@ type conclusion struct {
 	after time.Duration // how long the item waits
 }
 
+// waits reports whether the item waits for its time. A shutdown afterwards drops the item, and names it for a Run: a
+// note of the worker would name it a second time.
+func (c conclusion) waits() bool { return c.taken && c.after > 0 }
+
 // conclude decides about an item that a Run holds, and counts a retry after the decision: the failure of a
 // removed item is not retried.
 func (q *TypedDelaying[T]) conclude(item T, e ending) conclusion {

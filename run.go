@@ -90,11 +90,11 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 		return err
 	}
 	l.limiting.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.
+	l.delaying.keepDropped() // First: a shutdown after the question drops items that OnStop has to name.
+	defer l.delaying.forgetDropped()
 	if l.limiting.ShuttingDown() {
 		return ErrShutDown
 	}
-	l.delaying.keepDropped()
-	defer l.delaying.forgetDropped()
 	r := newRunner(ctx, l, handle, options)
 	defer r.cancel(nil)
 	defer r.takeLate() // Where nobody is told of the late items.
@@ -286,9 +286,10 @@ func (r *runner[T]) workerDone() {
 
 // noteError keeps an error that ends a worker although there may be items. Our queues return
 // no such error, but the GetInfo of an embedding type may. To ask GetInfo again could
-// spin. Of the errors of several workers the last one is kept.
+// spin. Of the errors of several workers the last one is kept. The queue and not the error says whether the queue
+// is shut down: the error may be about another queue.
 func (r *runner[T]) noteError(err error) {
-	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
+	if r.intake.Err() != nil || !r.isOpen() {
 		return
 	}
 	r.mu.Lock()

@@ -138,12 +138,13 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 		return w.giveUpOn(result.Failures)
 	}
 	var c conclusion
-	if !ended || w.keeps() {
+	if !ended || w.keeps() { // Asked before the retry alone: the answer may be another one a moment later.
 		result.After, c = w.retry(v)
+		result.Again = w.comesAgain()
 	}
-	if result.Again = w.comesAgain(); !result.Again && !c.Removed {
+	if !result.Again && !c.Removed {
 		result.After = 0
-		c = w.concludeLate(lateItem[T]{state: ItemFailed, failures: result.Failures})
+		c = w.concludeLate(c, lateItem[T]{state: ItemFailed, failures: result.Failures})
 	}
 	if c.Removed {
 		return w.concludeRemoved(c)
@@ -281,7 +282,7 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 		if v.timed || v.firm {
 			late.due = due
 		}
-		c = w.concludeLate(late)
+		c = w.concludeLate(c, late)
 	}
 	if c.Removed {
 		return w.concludeRemoved(c)
@@ -289,9 +290,13 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	return result
 }
 
-// concludeLate concludes about the item at hand, which cannot come again any more. The note for the end of
-// Run comes before Done: another Run may succeed with the item afterwards, and then forgets the note.
-func (w *worker[T]) concludeLate(l lateItem[T]) conclusion {
+// concludeLate concludes about the item at hand, which cannot come again any more, unless the item waits by the
+// conclusion before. The note for the end of Run comes before Done: another Run may succeed with the item afterwards,
+// and then forgets the note.
+func (w *worker[T]) concludeLate(before conclusion, l lateItem[T]) conclusion {
+	if before.waits() {
+		return before
+	}
 	l.item, l.by = w.item, w.runner
 	return conclusion{Conclusion: w.typed.concludeLate(l)}
 }
@@ -321,7 +326,7 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	}
 	c := w.settle(e)
 	if !c.Removed && !c.Again {
-		c = w.concludeLate(lateItem[T]{state: ItemQueued})
+		c = w.concludeLate(c, lateItem[T]{state: ItemQueued})
 	}
 	if c.Removed {
 		return w.concludeRemoved(c)

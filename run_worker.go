@@ -166,7 +166,7 @@ func (w *worker[T]) decline() {
 		}
 	}
 	if c := w.typed.conclude(w.item, end); !c.Again {
-		w.concludeLate(lateItem[T]{state: ItemQueued})
+		w.concludeLate(conclusion{}, lateItem[T]{state: ItemQueued})
 	}
 	w.source.Done(w.item)
 }

@@ -326,17 +326,25 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 	})
 }
 
-// Run ends with the error of GetInfo.
+// Run ends with the error of GetInfo. The error can be about another queue that was shut down: Run then took its own
+// queue for shut down, and returned nil.
 func TestRunOnAQueueThatFails(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
-	defer q.ShutDown()
-	failing := &replacing{TypedRateLimiting: q, getInfo: func(context.Context) (workqueue.ItemInfo[string], error) {
-		return workqueue.ItemInfo[string]{}, errFailed
-	}}
-	told := 0
-	err := workqueue.Run(t.Context(), failing, replies(), runOptions{Workers: 3, OnStop: func(context.Context, workqueue.Snapshot[string]) { told++ }})
-	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) || told != 1 {
-		t.Errorf("got %v and %d calls of OnStop, want only that it failed, and one call", err, told)
+	for _, failure := range []error{errFailed, fmt.Errorf("the queue behind: %w", workqueue.ErrShutDown)} {
+		for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndDrain, workqueue.EndKeep} {
+			q := newLimited(constant(time.Second))
+			failing := &replacing{TypedRateLimiting: q, getInfo: func(context.Context) (workqueue.ItemInfo[string], error) {
+				return workqueue.ItemInfo[string]{}, failure
+			}}
+			told := 0
+			options := runOptions{Workers: 3, AtEnd: end, OnStop: func(context.Context, workqueue.Snapshot[string]) { told++ }}
+			if end == workqueue.EndDrain {
+				options.Grace = time.Hour
+			}
+			if err := workqueue.Run(t.Context(), failing, replies(), options); err != failure || told != 1 {
+				t.Errorf("%v: got %v and %d calls of OnStop, want %v and one call", end, err, told, failure)
+			}
+			q.ShutDown()
+		}
 	}
 }
 

@@ -429,3 +429,77 @@ func runTwo(t *testing.T, rnd *rand.Rand) {
 		}
 	}
 }
+
+// Runs with different ends share a queue and end together, or somebody shuts the queue down. Each item has come to
+// its end, or is named by one of the Runs, or is still in the queue. Two windows lost an item: a last failure while
+// the queue passed from one Run to another, and a shutdown while a Run began.
+func TestNothingIsLostWhenRunsEndTogether(t *testing.T) {
+	for seed := range 10 * *rounds {
+		if endTogether(t, rand.New(rand.NewPCG(uint64(seed), 4))); t.Failed() {
+			t.Fatalf("round %d", seed)
+		}
+	}
+}
+
+func endTogether(t *testing.T, rnd *rand.Rand) {
+	const items = 4
+	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[int](time.Hour, time.Hour, 1),
+		workqueue.TypedRateLimitingQueueConfig[int]{OneEntry: rnd.IntN(2) == 0})
+	defer q.ShutDown()
+	var found, kept [items]atomic.Int32 // kept is what a Run with EndKeep has left to others
+	var began atomic.Int32
+	names := func(s workqueue.Snapshot[int], found *[items]atomic.Int32) {
+		for _, info := range slices.Concat(s.Queued, s.Waiting, s.Failed) {
+			found[info.Item].Add(1)
+		}
+	}
+	for item := range items {
+		q.AddAfter(item, time.Duration(rnd.IntN(2))*time.Hour)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var all sync.WaitGroup
+	for range 1 + rnd.IntN(3) {
+		options := endOptions[int](ways[rnd.IntN(len(ways))], time.Duration(1+rnd.IntN(50_000)))
+		options.Workers = 1 + rnd.IntN(items)
+		options.OnStop = func(_ context.Context, s workqueue.Snapshot[int]) {
+			began.Add(1)
+			if options.AtEnd == workqueue.EndKeep {
+				names(s, &kept)
+			} else {
+				names(s, &found)
+			}
+		}
+		all.Go(func() {
+			workqueue.Run(ctx, q, func(ctx context.Context, item int) error {
+				began.Add(1)
+				<-ctx.Done()
+				switch rand.IntN(4) {
+				case 0:
+					found[item].Add(1)
+					return nil
+				case 1:
+					return ctx.Err()
+				}
+				return errFailed
+			}, options)
+		})
+	}
+	for range rnd.IntN(20) {
+		runtime.Gosched()
+	}
+	if rnd.IntN(3) == 0 {
+		all.Go(q.ShutDown)
+	}
+	stop()
+	all.Wait()
+	names(q.Snapshot(items), &found)
+	if began.Load() == 0 {
+		return // The shutdown came before each Run.
+	}
+	for item := range found {
+		if n := found[item].Load(); n > 1 || n+kept[item].Load() == 0 {
+			t.Errorf("item %d has come to its end, is named or is queued %d times", item, n)
+		}
+	}
+}
