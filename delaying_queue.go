@@ -656,9 +656,9 @@ func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Co
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and waits for
 // the end of the goroutine until ctx is done at the latest. Dropped items alone do not make
-// Drain return an error. If Drain returns a *[DrainError], the error lists the dropped
-// items. The list takes time after ctx is done, 0.4 us an item for millions of items, but
-// no other call waits for the list.
+// Drain return an error. If Drain returns a *[DrainError], the error lists the items that
+// waited when this Drain began, or a Drain or Run that overlaps with it. The list takes time
+// after ctx is done, 0.4 us an item for millions of items, but no other call waits for the list.
 //
 // A configured queue below without Drain is drained in three steps: its ShutDownWithDrain,
 // which may return while items are queued, its Len, and its ShutDownWithDrain again. When

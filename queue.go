@@ -578,7 +578,7 @@ func (q *Typed[T]) ShutDown() {
 // ShutDownWithDrain shuts the queue down, and waits until the queue is empty and no item is
 // held, or until ShutDown is called. It may be called more than once and concurrently; all
 // calls return. It blocks as long as a worker does not call Done, or nobody gets the queued
-// items.
+// items, such as those of a group that [HoldBack] holds back.
 func (q *Typed[T]) ShutDownWithDrain() {
 	q.awaitEnd(q.shutDown(true))
 }
@@ -660,8 +660,8 @@ func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
 }
 
 // Stats returns the state of the queue, as a [StateProvider] reads the state, in time proportional
-// to the number of held items and of groups, or beside a [Queue] to the number of items. The lock
-// is held while Stats counts the held items, or all items beside a Queue.
+// to the number of held items, and of the priorities and groups in use, or beside a [Queue] to the number of
+// items. The lock is held while Stats counts the held items, or all items beside a Queue.
 //
 // Without a StateProvider the queue counts nothing: Adds, Duplicates, Retries, RateLimited, Results and
 // all DurationStats are zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
