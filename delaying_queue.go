@@ -89,12 +89,12 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // The zero value is not usable. All methods may be called concurrently. A TypedDelaying
 // must not be copied. Its owner must call ShutDown, ShutDownWithDrain or Drain.
 //
-// A TypedDelaying runs one goroutine while items wait, and none otherwise. Above a [Typed] without a
-// [Queue], an AddAfter adds other items that are due, too; above any other queue it leaves them to the
-// goroutine. Add of the queue below must not shut the delaying queue down, because the shutdown waits
-// for the goroutine. If Add or a metric panics, the goroutine
-// logs the panic and panics again, which ends the program: no caller could handle the
-// panic, and to go on without adding due items is worse.
+// A TypedDelaying runs one goroutine while items wait, and none otherwise. The goroutine adds the due
+// items. Add of the queue below must not shut the delaying queue down, because the shutdown waits
+// for the goroutine. If Add of the queue below or a metric panics there, the goroutine logs the panic and
+// panics again, which ends the program: no caller could handle the panic, and to go on without adding due
+// items is worse. Above a [Typed] without a [Queue], a call such as AddAfter can also add items of other
+// calls that are due: the caller then gets the panic of a metric.
 //
 // A configured queue below either has all methods of a [Typed], or counts as a queue that has those
 // of [TypedInterface] alone. GetContext, GetInfo, TryGet, Remove, Snapshot, ReAddContext and the like

@@ -103,17 +103,17 @@
 // Items are compared by ==, like the keys of a map. For the queue, an item is in
 // one of four states:
 //
-//	idle         the queue does not know the item
-//	queued       in line for a worker
-//	processing   held by a worker
-//	reprocess    held by a worker, and added again since
+//	idle              the queue does not know the item
+//	queued            in line for a worker
+//	in flight         held by a worker
+//	in flight again   in flight, and added again since
 //
 // and three calls move the item:
 //
-//	        idle     queued       processing   reprocess
-//	Add     queued   queued       reprocess    reprocess
-//	Get              processing
-//	Done    idle     queued       idle         queued
+//	        idle     queued      in flight         in flight again
+//	Add     queued   queued      in flight again   in flight again
+//	Get              in flight
+//	Done    idle     queued      idle              queued
 //
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
 // In each state an item can also wait for a time. At the end of the wait the item is

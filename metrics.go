@@ -251,7 +251,7 @@ const (
 )
 
 // QueueMetrics are the answer of a [StateProvider] to a queue. The zero value is valid: the histograms then
-// have exponential buckets, and one bucket for all.
+// have exponential buckets, and a single classic bucket.
 type QueueMetrics struct {
 	// Buckets are the bounds by which the histograms count, in seconds and in
 	// increasing order.

@@ -13,7 +13,7 @@ import (
 // This file is the push mode: a provider is told of each change, and a goroutine reports the
 // work in flight.
 
-// instruments are the metrics of a FIFO, and the clock for its items. They are immutable after
+// instruments are the metrics of a Typed, and the clock for its items. They are immutable after
 // construction. A queue without times has nil. With KeepTimes alone there is only the clock.
 type instruments struct {
 	clock clock.WithTicker

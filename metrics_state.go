@@ -305,7 +305,7 @@ func (l *providerLink) cut(left Totals) {
 	}
 }
 
-// durations are observed by a FIFO in the state mode.
+// durations are observed by a Typed in the state mode.
 type durations struct {
 	queued, held histogram.Histogram
 }
@@ -422,7 +422,7 @@ func (t *tally) Inc() { t.n.Add(1) }
 
 func (t *tally) value() uint64 { return uint64(t.n.Load()) }
 
-// attach lets the provider read the queue. If the delaying queue has made the FIFO below, own is
+// attach lets the provider read the queue. If the delaying queue has made the Typed below, own is
 // set, and both are read in the same critical section: an item that becomes due is in exactly
 // one of the two layers.
 //
@@ -538,7 +538,7 @@ func (m *delayMetrics) readInto(s *QueueStats) {
 }
 
 // retire tells a StateProvider that the queue has ended, and how many items are left. If the
-// FIFO below has no link of its own, its items count too. The provider is foreign code, and so
+// Typed below has no link of its own, its items count too. The provider is foreign code, and so
 // is called without a lock.
 func (q *TypedDelaying[T]) retire() {
 	if q.metrics == nil {
