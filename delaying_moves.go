@@ -31,13 +31,13 @@ const (
 // A request is what a call wants for an item. The placement of the add goes with the request, as it
 // would be allocated in the request.
 type request[T comparable] struct {
-	want        want
-	mode        mode
-	end         fifo.End // with modeConclude
-	why         fifo.Why
-	hash        uint32
-	item        T
-	after, most time.Duration // most is for wantDebounce, and 0 for no latest time
+	want           want
+	mode           mode
+	end            fifo.End // with modeConclude
+	why            fifo.Why
+	hash           uint32
+	item           T
+	after, maxWait time.Duration // maxWait is for wantDebounce, and 0 for no latest time
 }
 
 type want uint8
@@ -213,8 +213,8 @@ func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
 		}
 	case wantDebounce:
 		w.Latest = math.MaxInt64
-		if r.most > 0 {
-			w.Latest = dueAfter(now.now, r.most)
+		if r.maxWait > 0 {
+			w.Latest = dueAfter(now.now, r.maxWait)
 		}
 	}
 	a := q.act(r, p, &w, now, q.typedNow(now.now))

@@ -318,21 +318,21 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 
 // Debounce handles a series of events once: when the series is over, or has gone on for too
 // long. Each call of Debounce for an item puts the item off. The item is added when no call
-// has come for the time quiet, and at the latest when the time most has passed since the
-// first call. If most is zero or negative, there is no latest time: events without end keep
+// has come for the time quiet, and at the latest when the time maxWait has passed since the
+// first call. If maxWait is zero or negative, there is no latest time: events without end keep
 // the item waiting for ever. If quiet is zero or negative, the item is added now. Debounce
-// panics if most is positive and less than quiet, as for arguments in the wrong order.
+// panics if maxWait is positive and less than quiet, as for arguments in the wrong order.
 //
-// The first call of a series decides the value of most. A series ends when the item is
+// The first call of a series decides the value of maxWait. A series ends when the item is
 // added.
 //
 // Debounce does not put off an item that waits because of an AddAfter, an AddRateLimited or
 // a Reschedule, but may make the item due earlier. If an item waits because of a Debounce, such a call
 // sets a bound: no Debounce afterwards makes the item later. In all else Debounce is like
 // [TypedDelaying.AddAfter]. It reports false after a shutdown, when nothing waits any more.
-func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	if most > 0 && most < quiet {
-		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and most %v: most has to be as long as quiet at least, or 0", quiet, most))
+func (q *TypedDelaying[T]) Debounce(item T, quiet, maxWait time.Duration) (taken bool) {
+	if maxWait > 0 && maxWait < quiet {
+		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and maxWait %v: maxWait must be at least as long as quiet, or 0", quiet, maxWait))
 	}
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
@@ -340,7 +340,7 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, fifo.Rank{})
-	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, most: most}, p)
+	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, maxWait: maxWait}, p)
 }
 
 // LimitsChanged asks for the limits of all groups again, see [Typed.LimitsChanged], those of waiting
