@@ -221,8 +221,11 @@ func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
 	if a.back {
 		q.typed.metrics.removed()
 	}
-	if a.fresh > 0 || a.yield {
-		q.observePromotion(a)
+	if a.fresh > 0 {
+		q.typed.metrics.added(a.fresh)
+	}
+	if a.yield {
+		runtime.Gosched()
 	}
 	if p != nil && p.Weight > 0 && q.typed.order.isStale(p) {
 		q.hearLimits()
@@ -603,16 +606,6 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 		q.poke()
 	}
 	return p, waited
-}
-
-// observePromotion does the work of a promotion when the locks are free.
-func (q *TypedDelaying[T]) observePromotion(a promotion) {
-	if a.fresh > 0 {
-		q.typed.observeAdds(a.fresh)
-	}
-	if a.yield {
-		runtime.Gosched()
-	}
 }
 
 // typedNow returns the time that typed notes for an item added now. If typed has a clock of

@@ -488,7 +488,7 @@ func (q *TypedDelaying[T]) withWaitLocked(info ItemInfo[T], ok bool, hash uint32
 		info.Due, info.Firm, info.Why = q.epoch.Add(e.Due), e.Firm, whys[e.Why]
 		return info, true
 	}
-	return q.infoOfWait(e, now, q.agenda.Timed), true
+	return infoOfWait(e, now, q.epoch, q.agenda.Timed), true
 }
 
 // Len returns the number of items in the queue below. Waiting items do not count.
@@ -641,11 +641,14 @@ func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
 // Stats returns the state of the queue and of the queue below, see [Typed.Stats]. If the queue
 // below was configured and is not a [Typed], its state is of another instant.
 func (q *TypedDelaying[T]) Stats() QueueStats {
-	if q.typed != nil {
-		return q.statsWith(q.typed)
+	if q.typed == nil {
+		s := q.below("Stats").Stats()
+		s.Merge(q.statsOf(nil))
+		return s
 	}
-	s := q.below("Stats").Stats()
-	s.Merge(q.statsOf(nil, nil))
+	v := fifo.Survey{Now: q.typed.metrics.now()} // Foreign code, perhaps, and so without a lock.
+	s := q.statsOf(&v)
+	q.typed.addBreakdown(&s, &v)
 	return s
 }
 

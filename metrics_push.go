@@ -45,7 +45,7 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	m := &instruments{clock: c, epoch: c.Now()}
 	q.metrics = m
 	if state := stateProviderOf(p); state != nil {
-		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).stats)
+		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).Stats)
 		m.link = l
 		q.observeDurations(histogram.New(bounds))
 	} else if p != nil {
@@ -86,8 +86,12 @@ func (m *instruments) foreign() bool {
 // counted under the lock and read, or there are none.
 func (m *instruments) pushes() bool { return m != nil && m.push != nil }
 
-func (m *instruments) added() {
-	if m.pushes() {
+// added observes n Adds that were no duplicates.
+func (m *instruments) added(n int) {
+	if !m.pushes() {
+		return
+	}
+	for range n {
 		m.push.adds.Inc()
 		m.push.depth.Inc()
 	}
@@ -177,16 +181,6 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}
 	delivered = true
-}
-
-// observeAdds observes n Adds that were no duplicates.
-func (q *Typed[T]) observeAdds(n int) {
-	if !q.metrics.pushes() {
-		return
-	}
-	for range n {
-		q.metrics.added()
-	}
 }
 
 // startReports starts the reporter, unless the reporter runs. The caller has made the timer: a

@@ -226,7 +226,7 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	q.settle()
 	q.mu.Unlock()
 	if added {
-		q.metrics.added()
+		q.metrics.added(1)
 	}
 	if q.order != nil && q.order.isStale(p) {
 		q.hearLimits()
@@ -384,7 +384,7 @@ func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *fifo.Placement, each 
 	}
 	q.settle()
 	q.mu.Unlock()
-	q.observeAdds(n)
+	q.metrics.added(n)
 	return taken
 }
 
@@ -665,7 +665,12 @@ func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
 //
 // Without a StateProvider the queue counts nothing: Adds, Duplicates, Retries, RateLimited, Results and
 // all DurationStats are zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
-func (q *Typed[T]) Stats() QueueStats { return q.stats() }
+func (q *Typed[T]) Stats() QueueStats {
+	v := fifo.Survey{Now: q.metrics.now()}
+	s := q.statsOf(&v)
+	q.addBreakdown(&s, &v)
+	return s
+}
 
 // ReAddContext returns a context for the work on an item that the caller holds. The context
 // ends with the cause [ErrReAdded] as soon as the item is added again, by an Add or at the
