@@ -38,7 +38,7 @@ type (
 	fullDelaying[T comparable] interface {
 		fullTyped[T]
 		Reschedule(item T, duration time.Duration) (taken bool)
-		Debounce(item T, quiet, most time.Duration) (taken bool)
+		Debounce(item T, quiet, maxWait time.Duration) (taken bool)
 		Wake(items ...T) (woken int)
 		WakeFunc(match func(item T) bool) (woken int)
 		WaitEmpty(ctx context.Context) error

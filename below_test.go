@@ -54,7 +54,7 @@ type layered interface {
 	Stats() workqueue.QueueStats
 	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
 	Reschedule(item string, d time.Duration) bool
-	Debounce(item string, quiet, most time.Duration) bool
+	Debounce(item string, quiet, maxWait time.Duration) bool
 	AddAll(items ...string) int
 	AddWith(options workqueue.AddOptions, items ...string) int
 	GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error)
@@ -304,13 +304,13 @@ func TestReschedulesReportWhatTheQueueTook(t *testing.T) {
 func TestDebounceOfTimesInTheWrongOrder(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 	defer q.ShutDown()
-	want := "workqueue: Debounce with quiet 1h0m0s and most 1s: most has to be as long as quiet at least, or 0"
+	want := "workqueue: Debounce with quiet 1h0m0s and maxWait 1s: maxWait must be at least as long as quiet, or 0"
 	if got := goes(func() { q.Debounce("a", time.Hour, time.Second) }); got != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	for _, most := range []time.Duration{0, -1, time.Hour, 2 * time.Hour} {
-		if !q.Debounce("a", time.Hour, most) {
-			t.Errorf("most %v: not taken", most)
+	for _, maxWait := range []time.Duration{0, -1, time.Hour, 2 * time.Hour} {
+		if !q.Debounce("a", time.Hour, maxWait) {
+			t.Errorf("maxWait %v: not taken", maxWait)
 		}
 	}
 }

@@ -42,49 +42,30 @@ func collect() {
 	}
 }
 
-// Debounce keeps more for an item than other calls. The memory is given back like all other memory,
-// also when the number of items swings and one of them stays.
+// Debounce keeps more for an item than other calls. The memory is given back like all other memory, also
+// when the number of items swings and one item stays.
 func TestMemoryOfDebouncedItemsReturns(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("the figures mean nothing under the race detector")
 	}
-	for name, f := range map[string]func() any{
-		"removed": func() any { return debouncedMany(1, removeAll) },
-		"fired":   func() any { return debouncedMany(1, fireAll) },
-		"swings":  func() any { return debouncedMany(3, fireAll) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if bytes := retained(f); bytes > many/2 {
-				t.Errorf("%d bytes are retained, want at most %d", bytes, many/2)
+	bytes := retained(func() any {
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+		for range 3 {
+			q.AddAfter("others", 24*time.Hour)
+			for i := range many {
+				q.Debounce(itemOf(i), time.Minute, time.Hour)
 			}
-		})
-	}
-}
-
-func debouncedMany(swings int, end func(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock)) any {
-	clock := testingclock.NewFakeClock(epoch)
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
-	for range swings {
-		q.AddAfter("others", 24*time.Hour)
-		for i := range many {
-			q.Debounce(itemOf(i), time.Minute, time.Hour)
+			clock.Step(time.Hour)
+			for range many {
+				item, _ := q.Get()
+				q.Done(item)
+			}
 		}
-		end(q, clock)
-	}
-	return q
-}
-
-func removeAll(q *workqueue.TypedDelaying[string], _ *testingclock.FakeClock) {
-	for i := range many {
-		q.Remove(itemOf(i))
-	}
-}
-
-func fireAll(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock) {
-	clock.Step(time.Hour)
-	for range many {
-		item, _ := q.Get()
-		q.Done(item)
+		return q
+	})
+	if bytes > many/2 {
+		t.Errorf("%d bytes are retained, want at most %d", bytes, many/2)
 	}
 }
 

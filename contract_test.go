@@ -377,9 +377,9 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 	verb, arg, _ := strings.Cut(call, " ")
 	arg, endless := strings.CutSuffix(arg, ", without a maximum")
 	d, _ := time.ParseDuration(arg)
-	most := time.Hour
+	maxWait := time.Hour
 	if endless {
-		most = 0
+		maxWait = 0
 	}
 	switch verb {
 	case "Add":
@@ -393,7 +393,7 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 	case "Reschedule":
 		q.Reschedule("a", d)
 	case "Debounce":
-		q.Debounce("a", d, most)
+		q.Debounce("a", d, maxWait)
 	case "AddWith":
 		d, _ := time.ParseDuration(strings.TrimPrefix(arg, "Firm "))
 		q.AddWith(workqueue.AddOptions{After: d, Firm: true}, "a")

@@ -121,7 +121,7 @@ func (q *TypedDelaying[T]) addDue() outlook {
 		return o
 	}
 	a, o := q.moveDue(shutDown, r, q.typedNow(r.now))
-	q.typed.observeAdds(a.fresh)
+	q.typed.metrics.added(a.fresh)
 	return o
 }
 

@@ -31,13 +31,13 @@ const (
 // A request is what a call wants for an item. The placement of the add goes with the request, as it
 // would be allocated in the request.
 type request[T comparable] struct {
-	want        want
-	mode        mode
-	end         fifo.End // with modeConclude
-	why         fifo.Why
-	hash        uint32
-	item        T
-	after, most time.Duration // most is for wantDebounce, and 0 for no latest time
+	want           want
+	mode           mode
+	end            fifo.End // with modeConclude
+	why            fifo.Why
+	hash           uint32
+	item           T
+	after, maxWait time.Duration // maxWait is for wantDebounce, and 0 for no latest time
 }
 
 type want uint8
@@ -213,16 +213,19 @@ func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
 		}
 	case wantDebounce:
 		w.Latest = math.MaxInt64
-		if r.most > 0 {
-			w.Latest = dueAfter(now.now, r.most)
+		if r.maxWait > 0 {
+			w.Latest = dueAfter(now.now, r.maxWait)
 		}
 	}
 	a := q.act(r, p, &w, now, q.typedNow(now.now))
 	if a.back {
 		q.typed.metrics.removed()
 	}
-	if a.fresh > 0 || a.yield {
-		q.observePromotion(a)
+	if a.fresh > 0 {
+		q.typed.metrics.added(a.fresh)
+	}
+	if a.yield {
+		runtime.Gosched()
 	}
 	if p != nil && p.Weight > 0 && q.typed.order.isStale(p) {
 		q.hearLimits()
@@ -603,16 +606,6 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 		q.poke()
 	}
 	return p, waited
-}
-
-// observePromotion does the work of a promotion when the locks are free.
-func (q *TypedDelaying[T]) observePromotion(a promotion) {
-	if a.fresh > 0 {
-		q.typed.observeAdds(a.fresh)
-	}
-	if a.yield {
-		runtime.Gosched()
-	}
 }
 
 // typedNow returns the time that typed notes for an item added now. If typed has a clock of

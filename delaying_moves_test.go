@@ -25,10 +25,10 @@ import (
 // needs no goroutine. A nanosecond is a delay.
 func TestNoDelay(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], d time.Duration){
-		"AddAfter":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.AddAfter("a", d) },
-		"Reschedule":        func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Reschedule("a", d) },
-		"Debounce":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, time.Hour) },
-		"Debounce, no most": func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, 0) },
+		"AddAfter":             func(q *workqueue.TypedDelaying[string], d time.Duration) { q.AddAfter("a", d) },
+		"Reschedule":           func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Reschedule("a", d) },
+		"Debounce":             func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, time.Hour) },
+		"Debounce, no maxWait": func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, 0) },
 	} {
 		for _, d := range []time.Duration{math.MinInt64, -1, 0, 1} {
 			for below, queue := range map[string]workqueue.TypedInterface[string]{"own": nil, "foreign": bare{workqueue.NewTyped[string]()}} {

@@ -89,12 +89,12 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // The zero value is not usable. All methods may be called concurrently. A TypedDelaying
 // must not be copied. Its owner must call ShutDown, ShutDownWithDrain or Drain.
 //
-// A TypedDelaying runs one goroutine while items wait, and none otherwise. Above a [Typed] without a
-// [Queue], an AddAfter adds other items that are due, too; above any other queue it leaves them to the
-// goroutine. Add of the queue below must not shut the delaying queue down, because the shutdown waits
-// for the goroutine. If Add or a metric panics, the goroutine
-// logs the panic and panics again, which ends the program: no caller could handle the
-// panic, and to go on without adding due items is worse.
+// A TypedDelaying runs one goroutine while items wait, and none otherwise. The goroutine adds the due
+// items. Add of the queue below must not shut the delaying queue down, because the shutdown waits
+// for the goroutine. If Add of the queue below or a metric panics there, the goroutine logs the panic and
+// panics again, which ends the program: no caller could handle the panic, and to go on without adding due
+// items is worse. Above a [Typed] without a [Queue], a call such as AddAfter can also add items of other
+// calls that are due: the caller then gets the panic of a metric.
 //
 // A configured queue below either has all methods of a [Typed], or counts as a queue that has those
 // of [TypedInterface] alone. GetContext, GetInfo, TryGet, Remove, Snapshot, ReAddContext and the like
@@ -318,21 +318,21 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 
 // Debounce handles a series of events once: when the series is over, or has gone on for too
 // long. Each call of Debounce for an item puts the item off. The item is added when no call
-// has come for the time quiet, and at the latest when the time most has passed since the
-// first call. If most is zero or negative, there is no latest time: events without end keep
+// has come for the time quiet, and at the latest when the time maxWait has passed since the
+// first call. If maxWait is zero or negative, there is no latest time: events without end keep
 // the item waiting for ever. If quiet is zero or negative, the item is added now. Debounce
-// panics if most is positive and less than quiet, as for arguments in the wrong order.
+// panics if maxWait is positive and less than quiet, as for arguments in the wrong order.
 //
-// The first call of a series decides the value of most. A series ends when the item is
+// The first call of a series decides the value of maxWait. A series ends when the item is
 // added.
 //
 // Debounce does not put off an item that waits because of an AddAfter, an AddRateLimited or
 // a Reschedule, but may make the item due earlier. If an item waits because of a Debounce, such a call
 // sets a bound: no Debounce afterwards makes the item later. In all else Debounce is like
 // [TypedDelaying.AddAfter]. It reports false after a shutdown, when nothing waits any more.
-func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	if most > 0 && most < quiet {
-		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and most %v: most has to be as long as quiet at least, or 0", quiet, most))
+func (q *TypedDelaying[T]) Debounce(item T, quiet, maxWait time.Duration) (taken bool) {
+	if maxWait > 0 && maxWait < quiet {
+		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and maxWait %v: maxWait must be at least as long as quiet, or 0", quiet, maxWait))
 	}
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
@@ -340,7 +340,7 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, fifo.Rank{})
-	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, most: most}, p)
+	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, maxWait: maxWait}, p)
 }
 
 // LimitsChanged asks for the limits of all groups again, see [Typed.LimitsChanged], those of waiting
@@ -488,7 +488,7 @@ func (q *TypedDelaying[T]) withWaitLocked(info ItemInfo[T], ok bool, hash uint32
 		info.Due, info.Firm, info.Why = q.epoch.Add(e.Due), e.Firm, whys[e.Why]
 		return info, true
 	}
-	return q.infoOfWait(e, now, q.agenda.Timed), true
+	return infoOfWait(e, now, q.epoch, q.agenda.Timed), true
 }
 
 // Len returns the number of items in the queue below. Waiting items do not count.
@@ -641,11 +641,14 @@ func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
 // Stats returns the state of the queue and of the queue below, see [Typed.Stats]. If the queue
 // below was configured and is not a [Typed], its state is of another instant.
 func (q *TypedDelaying[T]) Stats() QueueStats {
-	if q.typed != nil {
-		return q.statsWith(q.typed)
+	if q.typed == nil {
+		s := q.below("Stats").Stats()
+		s.Merge(q.statsOf(nil))
+		return s
 	}
-	s := q.below("Stats").Stats()
-	s.Merge(q.statsOf(nil, nil))
+	v := fifo.Survey{Now: q.typed.metrics.now()} // Foreign code, perhaps, and so without a lock.
+	s := q.statsOf(&v)
+	q.typed.addBreakdown(&s, &v)
 	return s
 }
 
@@ -656,9 +659,9 @@ func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Co
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and waits for
 // the end of the goroutine until ctx is done at the latest. Dropped items alone do not make
-// Drain return an error. If Drain returns a *[DrainError], the error lists the dropped
-// items. The list takes time after ctx is done, 0.4 us an item for millions of items, but
-// no other call waits for the list.
+// Drain return an error. If Drain returns a *[DrainError], the error lists the items that
+// waited when this Drain began, or a Drain or Run that overlaps with it. The list takes time
+// after ctx is done, 0.4 us an item for millions of items, but no other call waits for the list.
 //
 // A configured queue below without Drain is drained in three steps: its ShutDownWithDrain,
 // which may return while items are queued, its Len, and its ShutDownWithDrain again. When

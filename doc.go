@@ -15,8 +15,8 @@
 //   - Any number of producers and workers may call a queue at the same time.
 //   - A delayed item is never added early, also when an injected clock is set
 //     back.
-//   - After a ShutDown, workers still get the queued items, those of a full group by
-//     the workers of the group, and then every Get returns. Delayed items are dropped.
+//   - After a ShutDown, workers still get the queued items, except those of a group on [HoldBack],
+//     and then every Get returns. The workers of a full group get its items. Delayed items are dropped.
 //   - A queue without delayed items and without items at work has no goroutine.
 //     An empty queue has given back the memory of a burst.
 //   - A panic in foreign code, such as a metric or a limiter, loses no item and
@@ -103,17 +103,17 @@
 // Items are compared by ==, like the keys of a map. For the queue, an item is in
 // one of four states:
 //
-//	idle         the queue does not know the item
-//	queued       in line for a worker
-//	processing   held by a worker
-//	reprocess    held by a worker, and added again since
+//	idle              the queue does not know the item
+//	queued            in line for a worker
+//	in flight         held by a worker
+//	in flight again   in flight, and added again since
 //
 // and three calls move the item:
 //
-//	        idle     queued       processing   reprocess
-//	Add     queued   queued       reprocess    reprocess
-//	Get              processing
-//	Done    idle     queued       idle         queued
+//	        idle     queued      in flight         in flight again
+//	Add     queued   queued      in flight again   in flight again
+//	Get              in flight
+//	Done    idle     queued      idle              queued
 //
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
 // In each state an item can also wait for a time. At the end of the wait the item is
@@ -132,8 +132,8 @@
 //
 // Drain is ShutDownWithDrain with a context. If items are left when the context or a
 // ShutDown ends the drain, the error is a [DrainError] with the queued items, the items in
-// flight, and the dropped waiting items. The three methods may be called any number of
-// times, concurrently, in any order.
+// flight, and the items that waited when the Drain began. The three methods may be called any
+// number of times, concurrently, in any order.
 //
 // # Memory ordering
 //

@@ -20,8 +20,9 @@ type DrainError[T comparable] struct {
 	// the drain. JSON does not have it, as an error has no form there.
 	Err error `json:"-"`
 
-	// Left has all items, as of the instant when the drain ended. Its waiting
-	// items are those that the shutdown has dropped, without items that were removed since.
+	// Left has all items, as of the instant when the drain ended. Its waiting items are those that
+	// waited when this Drain began, or a Drain or Run that overlaps with it, without items that
+	// were removed since.
 	Left Snapshot[T] `json:"left"`
 }
 

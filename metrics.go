@@ -199,8 +199,8 @@ type QueueSource struct {
 	// takes the locks of the queue. Any goroutine may call Read at any time, but a method of
 	// a [Queue] must not.
 	//
-	// The time is proportional to the number of items in flight. A queue with a [Queue] of
-	// its own takes another 4 ns for each queued item.
+	// The time is proportional to the number of items in flight, and of the priorities and groups
+	// in use. A queue with a [Queue] of its own takes another 4 ns for each queued item.
 	//
 	// Read does not keep the queue in memory. Read reports false when the queue is gone.
 	Read func() (stats QueueStats, ok bool)
@@ -251,7 +251,7 @@ const (
 )
 
 // QueueMetrics are the answer of a [StateProvider] to a queue. The zero value is valid: the histograms then
-// have exponential buckets, and one bucket for all.
+// have exponential buckets, and a single classic bucket.
 type QueueMetrics struct {
 	// Buckets are the bounds by which the histograms count, in seconds and in
 	// increasing order.

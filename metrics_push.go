@@ -13,7 +13,7 @@ import (
 // This file is the push mode: a provider is told of each change, and a goroutine reports the
 // work in flight.
 
-// instruments are the metrics of a FIFO, and the clock for its items. They are immutable after
+// instruments are the metrics of a Typed, and the clock for its items. They are immutable after
 // construction. A queue without times has nil. With KeepTimes alone there is only the clock.
 type instruments struct {
 	clock clock.WithTicker
@@ -56,7 +56,7 @@ func (q *Typed[T]) attach(name string, p MetricsProvider) {
 	if state == nil {
 		return
 	}
-	l, bounds := newLink(state, name, LayerQueue, q, (*Typed[T]).stats)
+	l, bounds := newLink(state, name, LayerQueue, q, (*Typed[T]).Stats)
 	q.metrics.link = l
 	q.observeDurations(histogram.New(bounds))
 }
@@ -93,8 +93,12 @@ func (m *instruments) foreign() bool {
 // counted under the lock and read, or there are none.
 func (m *instruments) pushes() bool { return m != nil && m.push != nil }
 
-func (m *instruments) added() {
-	if m.pushes() {
+// added observes n Adds that were no duplicates.
+func (m *instruments) added(n int) {
+	if !m.pushes() {
+		return
+	}
+	for range n {
 		m.push.adds.Inc()
 		m.push.depth.Inc()
 	}
@@ -184,16 +188,6 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}
 	delivered = true
-}
-
-// observeAdds observes n Adds that were no duplicates.
-func (q *Typed[T]) observeAdds(n int) {
-	if !q.metrics.pushes() {
-		return
-	}
-	for range n {
-		q.metrics.added()
-	}
 }
 
 // startReports starts the reporter, unless the reporter runs. The caller has made the timer: a

@@ -313,7 +313,7 @@ func (l *providerLink) cut(left Totals) {
 	}
 }
 
-// durations are observed by a FIFO in the state mode.
+// durations are observed by a Typed in the state mode.
 type durations struct {
 	queued, held histogram.Histogram
 }
@@ -326,14 +326,6 @@ func (q *Typed[T]) observeDurations(empty histogram.Histogram) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.durations = d
-}
-
-// stats returns the state of the queue.
-func (q *Typed[T]) stats() QueueStats {
-	v := fifo.Survey{Now: q.metrics.now()}
-	s := q.statsOf(&v)
-	q.addBreakdown(&s, &v)
-	return s
 }
 
 // statsOf returns the stats without priorities and groups, and begins the survey that adds these. The
@@ -430,7 +422,7 @@ func (t *tally) Inc() { t.n.Add(1) }
 
 func (t *tally) value() uint64 { return uint64(t.n.Load()) }
 
-// attach lets the provider read the queue. If the delaying queue has made the FIFO below, own is
+// attach lets the provider read the queue. If the delaying queue has made the Typed below, own is
 // set, and both are read in the same critical section: an item that becomes due is in exactly
 // one of the two layers.
 //
@@ -443,7 +435,11 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	}
 	q.metrics = m
 	q.retries = &m.retries
-	l, bounds := newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
+	read := func(q *TypedDelaying[T]) QueueStats { return q.statsOf(nil) }
+	if own {
+		read = (*TypedDelaying[T]).Stats
+	}
+	l, bounds := newLink(p, name, m.layers, q, read)
 	m.link = l
 	lateness := histogram.New(bounds)
 	if own {
@@ -494,32 +490,16 @@ func (m *delayMetrics) forRun() *resultCounts {
 	return m.results.Load()
 }
 
-// stats returns the state of the queue.
-func (q *TypedDelaying[T]) stats() QueueStats {
-	if q.metrics.layers&LayerQueue == 0 {
-		return q.statsOf(nil, nil)
-	}
-	return q.statsWith(q.typed)
-}
-
-// statsWith returns the state of the queue and of the FIFO below.
-func (q *TypedDelaying[T]) statsWith(typed *Typed[T]) QueueStats {
-	v := fifo.Survey{Now: typed.metrics.now()} // Foreign code, perhaps, and so without a lock.
-	s := q.statsOf(typed, &v)
-	typed.addBreakdown(&s, &v)
-	return s
-}
-
-// statsOf returns the stats of one instant, with the stats of the FIFO unless typed is nil. Lock
-// order: the delaying queue, the FIFO.
+// statsOf returns the stats of one instant, with those of the Typed below if there is a survey for them,
+// see statsOf of Typed. Lock order: the delaying queue, the Typed.
 //
 // Both locks are held at once, so that the sums agree. Between two critical sections an item
 // could become due, and would be in Waiting and in Depth, or in neither.
-func (q *TypedDelaying[T]) statsOf(typed *Typed[T], v *fifo.Survey) (s QueueStats) {
+func (q *TypedDelaying[T]) statsOf(v *fifo.Survey) (s QueueStats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if typed != nil {
-		s = typed.statsOf(v)
+	if v != nil {
+		s = q.typed.statsOf(v)
 	}
 	s.Waiting = q.agenda.Len()
 	q.metrics.readInto(&s)
@@ -546,7 +526,7 @@ func (m *delayMetrics) readInto(s *QueueStats) {
 }
 
 // retire tells a StateProvider that the queue has ended, and how many items are left. If the
-// FIFO below has no link of its own, its items count too. The provider is foreign code, and so
+// Typed below has no link of its own, its items count too. The provider is foreign code, and so
 // is called without a lock.
 func (q *TypedDelaying[T]) retire() {
 	if q.metrics == nil {

@@ -181,10 +181,10 @@ func (g *delayingGame) reschedule(item int, delay time.Duration) string {
 	return fmt.Sprint("Reschedule ", item, delay)
 }
 
-func (g *delayingGame) debounce(item int, quiet, most time.Duration) string {
-	g.delaying.Debounce(item, quiet, most)
-	g.spec.Later(spec.Debounce, item, quiet, most, spec.Place{})
-	return fmt.Sprint("Debounce ", item, quiet, most)
+func (g *delayingGame) debounce(item int, quiet, maxWait time.Duration) string {
+	g.delaying.Debounce(item, quiet, maxWait)
+	g.spec.Later(spec.Debounce, item, quiet, maxWait, spec.Place{})
+	return fmt.Sprint("Debounce ", item, quiet, maxWait)
 }
 
 // stepClock moves the clock, sometimes backwards.

@@ -64,7 +64,8 @@ type Order[T comparable] struct {
 }
 
 // HoldBack is the answer of MaxInFlight of an [Order] for a group that is held back, as for a tenant who
-// is suspended. Each negative number says the same.
+// is suspended. Each negative number says the same. Nobody gets the items after a shutdown either, and
+// ShutDownWithDrain waits until the group goes on, see LimitsChanged, or its items are removed.
 const HoldBack = -1
 
 // check panics for fields that have no meaning.

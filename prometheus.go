@@ -278,7 +278,7 @@ type seriesPart uint8
 const (
 	partQueue   seriesPart = 1 << iota // the series of Kubernetes, except the retries
 	partRetries                        // the retries of Kubernetes
-	partState                          // further series of a FIFO
+	partState                          // further series of a Typed
 	partDelays                         // further series of a delaying queue
 )
 
@@ -373,7 +373,7 @@ func (c collector) read(scrape *registry.Scrape) (metrics []prometheus.Metric) {
 	return metrics
 }
 
-// appendSeries leaves out series that no queue of the name has had: a FIFO shows no delays of 0.
+// appendSeries leaves out series that no queue of the name has had: a Typed shows no delays of 0.
 // Series of ended queues stay while the name lives, or rates would end with them. A name without a
 // live queue has counts alone: a depth of 0 would say that there is a queue.
 func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, scrape *registry.Scrape) []prometheus.Metric {

@@ -227,7 +227,7 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	q.settle()
 	q.mu.Unlock()
 	if added {
-		q.metrics.added()
+		q.metrics.added(1)
 	}
 	if q.order != nil && q.order.isStale(p) {
 		q.hearLimits()
@@ -385,7 +385,7 @@ func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *fifo.Placement, each 
 	}
 	q.settle()
 	q.mu.Unlock()
-	q.observeAdds(n)
+	q.metrics.added(n)
 	return taken
 }
 
@@ -579,7 +579,7 @@ func (q *Typed[T]) ShutDown() {
 // ShutDownWithDrain shuts the queue down, and waits until the queue is empty and no item is
 // held, or until ShutDown is called. It may be called more than once and concurrently; all
 // calls return. It blocks as long as a worker does not call Done, or nobody gets the queued
-// items.
+// items, such as those of a group that [HoldBack] holds back.
 func (q *Typed[T]) ShutDownWithDrain() {
 	q.awaitEnd(q.shutDown(true))
 }
@@ -661,12 +661,17 @@ func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
 }
 
 // Stats returns the state of the queue, as a [StateProvider] reads the state, in time proportional
-// to the number of held items and of groups, or beside a [Queue] to the number of items. The lock
-// is held while Stats counts the held items, or all items beside a Queue.
+// to the number of held items, and of the priorities and groups in use, or beside a [Queue] to the number of
+// items. The lock is held while Stats counts the held items, or all items beside a Queue.
 //
 // Without a StateProvider the queue counts nothing: Adds, Duplicates, Retries, RateLimited, Results and
 // all DurationStats are zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
-func (q *Typed[T]) Stats() QueueStats { return q.stats() }
+func (q *Typed[T]) Stats() QueueStats {
+	v := fifo.Survey{Now: q.metrics.now()}
+	s := q.statsOf(&v)
+	q.addBreakdown(&s, &v)
+	return s
+}
 
 // ReAddContext returns a context for the work on an item that the caller holds. The context
 // ends with the cause [ErrReAdded] as soon as the item is added again, by an Add or at the

@@ -349,8 +349,8 @@ func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) (taken
 
 // Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce].
 // Debounce also reports false while a [Run] drains the queue.
-func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	return !q.sealed.refuses(1) && q.below("Debounce").Debounce(item, quiet, most)
+func (q *TypedRateLimiting[T]) Debounce(item T, quiet, maxWait time.Duration) (taken bool) {
+	return !q.sealed.refuses(1) && q.below("Debounce").Debounce(item, quiet, maxWait)
 }
 
 // LimitsChanged asks for the limits of all groups again, see [TypedDelaying.LimitsChanged].

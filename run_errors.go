@@ -12,7 +12,8 @@ import (
 //
 // With CancelOnReAdd, a handler of Run that then returns the error or the cause of its context has
 // neither failed nor succeeded. Done queues the item again without a delay, and earlier failures stay
-// counted. The cause of a context that the handler has made by ReAddContext is a failure: return nil.
+// counted. If the handler returns the cause of a context that it has made itself by ReAddContext, that is a
+// failure: return nil instead.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
 // ErrRemoved is the cause with which a context of ReAddContext ends when its item is removed, and with

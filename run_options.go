@@ -103,7 +103,7 @@ const (
 	// or until [RunOptions].Grace is over. Then the queue is shut down. An item that waits for another
 	// reason does not prolong the drain, but is handled if it is due before the end. Once all that is left
 	// are retries that are due after the Grace, the drain ends, unless the queue has a Clock of its own.
-	// Items that poll go on for the whole Grace.
+	// Of the items that poll, only one that comes again at once, as by RequeueAfter(0), goes on for the whole Grace.
 	//
 	// Meanwhile the queue refuses the adds of callers, handlers included. A handler that
 	// finds more work, such as the links of a page, cannot add other items while Run drains;

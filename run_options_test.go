@@ -511,15 +511,7 @@ func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
 // JSON had an Outcome as a number, such as 3.
 func TestOutcomeAsText(t *testing.T) {
 	for outcome := range workqueue.Outcome(10) {
-		known := int(outcome) < len(workqueue.Outcomes())
-		text, err := outcome.MarshalText()
-		if (err == nil) != known || known && string(text) != outcome.String() {
-			t.Errorf("%v: got %q, %v", outcome, text, err)
-		}
-		back := workqueue.Outcome(77)
-		if err := back.UnmarshalText([]byte(outcome.String())); (err == nil) != known || known && back != outcome || !known && back != 77 {
-			t.Errorf("%v: read back as %v, %v", outcome, back, err)
-		}
+		checkText(t, outcome, int(outcome) < len(workqueue.Outcomes()))
 	}
 	got, err := json.Marshal(map[workqueue.Outcome]workqueue.Outcome{workqueue.OutcomeGivenUp: workqueue.OutcomeFailed})
 	if want := `{"given_up":"failed"}`; err != nil || string(got) != want {

@@ -450,30 +450,24 @@ func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
 	}
 }
 
-// The functions of package errors apply to the errors of the library.
+// The errors of the library have texts, and Permanent and RetryAfter of nil are nil. TestVerdict has the rest.
 func TestRunErrors(t *testing.T) {
-	permanent, requeue := workqueue.Permanent(errFailed), workqueue.RequeueAfter(time.Second)
-	panicked := &workqueue.PanicError{Value: errFailed}
-	for _, tt := range []struct {
-		err  error
-		text string
-		is   bool
-	}{
-		{permanent, "failed", true},
-		{requeue, "workqueue: requeue after 1s", false},
-		{workqueue.RequeueAfter(-1), "workqueue: requeue after 0s", false},
-		{workqueue.DeferFor(time.Second), "workqueue: defer for 1s", false},
-		{workqueue.RetryAfter(time.Second, errFailed), "failed", true},
-		{panicked, "workqueue: panic: failed", true},
-		{&workqueue.PanicError{Value: "boom"}, "workqueue: panic: boom", false},
-		{workqueue.ErrReAdded, "workqueue: item was added again", false},
+	for want, err := range map[string]error{
+		"workqueue: requeue after 1s":     workqueue.RequeueAfter(time.Second),
+		"workqueue: requeue after 0s":     workqueue.RequeueAfter(-1),
+		"workqueue: defer for 1s":         workqueue.DeferFor(time.Second),
+		"failed":                          workqueue.Permanent(errFailed),
+		"broken":                          workqueue.RetryAfter(time.Second, errors.New("broken")),
+		"workqueue: panic: failed":        &workqueue.PanicError{Value: errFailed},
+		"workqueue: panic: boom":          &workqueue.PanicError{Value: "boom"},
+		"workqueue: item was added again": workqueue.ErrReAdded,
 	} {
-		if got := tt.err.Error(); got != tt.text {
-			t.Errorf("got %q, want %q", got, tt.text)
+		if got := err.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
-		if errors.Is(tt.err, errFailed) != tt.is {
-			t.Errorf("%q: errors.Is is %v, want %v", tt.text, !tt.is, tt.is)
-		}
+	}
+	if !errors.Is(&workqueue.PanicError{Value: errFailed}, errFailed) || errors.Is(&workqueue.PanicError{Value: "boom"}, errFailed) {
+		t.Error("PanicError does not unwrap its value, or unwraps a value that is no error")
 	}
 	if err := workqueue.Permanent(nil); err != nil {
 		t.Errorf("Permanent(nil): got %v, want nil", err)
@@ -527,6 +521,7 @@ func TestVerdict(t *testing.T) {
 		"requeue at once":        {workqueue.RequeueAfter(-1), "{requeued true 0s}", workqueue.RequeueAfter(0)},
 		"retry after":            {workqueue.RetryAfter(time.Minute, errFailed), "{failed true 1m0s}", workqueue.RetryAfter(time.Minute, errFailed)},
 		"permanent":              {workqueue.Permanent(errFailed), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"permanent, unwrapped":   {workqueue.Permanent(errFailed), "{given_up false 0s}", errFailed},
 		"panic":                  {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "{failed false 0s}", nil},
 		"wrapped":                {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
 		"joined":                 {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},

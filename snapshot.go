@@ -221,7 +221,7 @@ func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
 	for piece := range slab.Walk(&q.mu, &q.agenda.Items, entryOf) {
 		now := q.now()
 		for _, e := range piece {
-			if !visit(q.infoOfWait(e, now, timed)) {
+			if !visit(infoOfWait(e, now, q.epoch, timed)) {
 				return
 			}
 		}
@@ -229,10 +229,6 @@ func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
 }
 
 // infoOfWait returns the info of a waiting item, for every reader of the queue.
-func (q *TypedDelaying[T]) infoOfWait(e agenda.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
-	return infoOfWait(e, now, q.epoch, timed)
-}
-
 func infoOfWait[T comparable](e agenda.Entry[T], now time.Duration, epoch time.Time, timed bool) ItemInfo[T] {
 	info := infoOf(e.Entry, now, timed)
 	info.State, info.Due, info.Firm = ItemWaiting, epoch.Add(e.Due), e.Firm

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"cmp"
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -277,17 +278,33 @@ func TestLongestDurationsInJSONKeepTheirSign(t *testing.T) {
 	}
 }
 
+// A textual is a constant that has a text.
+type textual interface {
+	~uint8
+	fmt.Stringer
+	encoding.TextMarshaler
+}
+
+// checkText checks that a known constant has the text of String and is read back, and that an unknown one has no
+// text and is not read.
+func checkText[T textual, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, value T, known bool) {
+	t.Helper()
+	text, err := value.MarshalText()
+	if (err == nil) != known || known && string(text) != value.String() {
+		t.Errorf("%v: got %q, %v", value, text, err)
+	}
+	back := T(77)
+	if err := P(&back).UnmarshalText([]byte(value.String())); (err == nil) != known || known && back != value || !known && back != 77 {
+		t.Errorf("%v: read back as %v, %v", value, back, err)
+	}
+}
+
 func TestItemStateAsText(t *testing.T) {
 	for s := range workqueue.ItemState(9) {
-		known := s >= workqueue.ItemQueued && s <= workqueue.ItemFailed
-		text, err := s.MarshalText()
-		if (err == nil) != known || known && string(text) != s.String() {
-			t.Errorf("%v: got %q, %v", s, text, err)
-		}
-		back := workqueue.ItemState(77)
-		if err := back.UnmarshalText([]byte(s.String())); (err == nil) != known || known && back != s || !known && back != 77 {
-			t.Errorf("%v: read back as %v, %v", s, back, err)
-		}
+		checkText(t, s, s >= workqueue.ItemQueued && s <= workqueue.ItemFailed)
 	}
 	var s workqueue.ItemState
 	for _, text := range []string{"", "1", "Queued"} {

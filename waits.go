@@ -68,8 +68,9 @@ func (q *Typed[T]) whenIdle() *idleWait {
 // are left. A shutdown alone does not end the wait.
 //
 // Any number of calls can wait. From the 32,767th on, of those with adds in between, they share a barrier, and wait
-// for each other's items. Barrier takes constant time, and each Done and Remove of such an item takes time in
-// proportion to the number of calls that wait.
+// for each other's items. Barrier takes constant time, amortized: at most one of 32,768 calls numbers the barriers
+// anew, and for this holds the lock while it looks at all items, a few ms for a million. Each Done and Remove of such
+// an item takes time in proportion to the number of calls that wait.
 func (q *Typed[T]) Barrier(ctx context.Context) error {
 	b := q.raiseBarrier()
 	if b == nil {

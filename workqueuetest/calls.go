@@ -48,8 +48,8 @@ func (q *Queue[T]) Reschedule(item T, duration time.Duration) (taken bool) {
 }
 
 // Debounce records a Debounce with its quiet time.
-func (q *Queue[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	q.record(func() { taken = q.TypedRateLimiting.Debounce(item, quiet, most) }, Call[T]{Method: "Debounce", Item: item, Delay: quiet})
+func (q *Queue[T]) Debounce(item T, quiet, maxWait time.Duration) (taken bool) {
+	q.record(func() { taken = q.TypedRateLimiting.Debounce(item, quiet, maxWait) }, Call[T]{Method: "Debounce", Item: item, Delay: quiet})
 	return taken
 }
 

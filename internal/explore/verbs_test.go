@@ -70,7 +70,7 @@ func early(v verb) verb { v.early = true; return v }
 // A delayer is a queue with delays.
 type delayer interface {
 	Reschedule(item string, d time.Duration) bool
-	Debounce(item string, quiet, most time.Duration) bool
+	Debounce(item string, quiet, maxWait time.Duration) bool
 	WaitEmpty(ctx context.Context) error
 	Wake(items ...string) int
 	Find(item string) (workqueue.ItemInfo[string], bool)

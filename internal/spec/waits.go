@@ -44,14 +44,14 @@ func (q *Queue[T]) isFirm(plan Plan, delay time.Duration) bool {
 }
 
 // Later makes a call that has an item wait. A delay of zero or less adds the item now, unless a token or
-// a firm wait is in the way. most bounds a Debounce; zero or less is no bound.
-func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
-	q.later(plan, v, delay, most, q.Place(v, p), false)
+// a firm wait is in the way. maxWait bounds a Debounce; zero or less is no bound.
+func (q *Queue[T]) Later(plan Plan, v T, delay, maxWait time.Duration, p Place) {
+	q.later(plan, v, delay, maxWait, q.Place(v, p), false)
 }
 
 // later reports how long the item waits because of the call. A Run makes the call about an item that the Run
 // holds.
-func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byRun bool) time.Duration {
+func (q *Queue[T]) later(plan Plan, v T, delay, maxWait time.Duration, p Place, byRun bool) time.Duration {
 	firm := q.isFirm(plan, delay)
 	w, waits := q.waitOf(v, p)
 	switch {
@@ -68,7 +68,7 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 		q.join(plan, w, delay, p)
 		return 0
 	}
-	return q.delay(plan, w, waits, delay, most, p, firm)
+	return q.delay(plan, w, waits, delay, maxWait, p, firm)
 }
 
 // isOfTheHandOut reports whether the wait of a held item is what its next hand-out waits for. Without
@@ -97,7 +97,7 @@ func (q *Queue[T]) join(plan Plan, w Wait[T], delay time.Duration, p Place) {
 }
 
 // delay adds the item of a wait, which may be new, or has it wait.
-func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Duration, p Place, firm bool) time.Duration {
+func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, maxWait time.Duration, p Place, firm bool) time.Duration {
 	asked, why := q.in(delay), whys[plan]
 	due := max(asked, q.floor(w.Value))
 	if due > asked {
@@ -118,7 +118,7 @@ func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Dura
 	if w.Firm && delay <= 0 { // A firm wait cut short goes on as a plain wait.
 		w.Firm = false
 	}
-	q.appoint(plan, w, waits, due, most, firm, why)
+	q.appoint(plan, w, waits, due, maxWait, firm, why)
 	return due - q.Now
 }
 
@@ -187,7 +187,7 @@ func (q *Queue[T]) addWaited(w Wait[T]) {
 
 // appoint has an item wait until due, or until another time as the plan says. The item comes behind
 // all others of that time, unless the call changes nothing.
-func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool, why Why) {
+func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, maxWait time.Duration, firm bool, why Why) {
 	keeps := waits
 	switch {
 	case plan == Reschedule:
@@ -202,7 +202,7 @@ func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Dura
 		due = min(due, w.bound())
 		keeps = due == w.bound()
 	case plan == Debounce:
-		w.Debounced, w.Latest = true, q.latest(w.Value, most)
+		w.Debounced, w.Latest = true, q.latest(w.Value, maxWait)
 		due = min(due, w.Latest)
 	case waits: // A Debounce moves the item no later than an AddAfter says.
 		w.Latest = min(w.Latest, due)
@@ -227,12 +227,12 @@ func (w Wait[T]) bound() time.Duration {
 	return w.Due
 }
 
-// latest returns the bound of a Debounce of v that begins now, with most as its longest wait.
-func (q *Queue[T]) latest(v T, most time.Duration) time.Duration {
-	if most <= 0 {
+// latest returns the bound of a Debounce of v that begins now, with maxWait as its longest wait.
+func (q *Queue[T]) latest(v T, maxWait time.Duration) time.Duration {
+	if maxWait <= 0 {
 		return math.MaxInt64
 	}
-	return max(q.in(most), q.floor(v))
+	return max(q.in(maxWait), q.floor(v))
 }
 
 // queueBehind has a wait come behind all others of its time.

@@ -42,7 +42,7 @@ type queue interface {
 type delayer interface {
 	AddAfter(item int8, d time.Duration)
 	Reschedule(item int8, d time.Duration) bool
-	Debounce(item int8, quiet, most time.Duration) bool
+	Debounce(item int8, quiet, maxWait time.Duration) bool
 	Wake(items ...int8) int
 }
 

@@ -168,16 +168,16 @@ func (a *actor) callReschedule(q delayer) {
 }
 
 func (a *actor) callDebounce(q delayer) {
-	most := time.Duration(a.rnd.IntN(3)) * time.Millisecond // 0 is no maximum.
+	maxWait := time.Duration(a.rnd.IntN(3)) * time.Millisecond // 0 is no maximum.
 	if a.rnd.IntN(4) == 0 {
-		a.add(a.item(), func(item int) { q.Debounce(item, 0, most) })
+		a.add(a.item(), func(item int) { q.Debounce(item, 0, maxWait) })
 		return
 	}
 	quiet := a.soon()
-	if most > 0 {
-		quiet = min(quiet, most)
+	if maxWait > 0 {
+		quiet = min(quiet, maxWait)
 	}
-	a.addLater(a.item(), func(item int) { q.Debounce(item, quiet, most) })
+	a.addLater(a.item(), func(item int) { q.Debounce(item, quiet, maxWait) })
 }
 
 func (a *actor) callSnapshot() {

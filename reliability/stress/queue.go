@@ -35,7 +35,7 @@ type queue interface {
 type delayer interface {
 	AddAfter(item int, d time.Duration)
 	Reschedule(item int, d time.Duration) bool
-	Debounce(item int, quiet, most time.Duration) bool
+	Debounce(item int, quiet, maxWait time.Duration) bool
 }
 
 // A rateLimiter is a queue of layer 2.
