@@ -153,7 +153,7 @@ linearizability: ## HISTORIES concurrent histories against the specification; lo
 
 # The end of a hand-out, the end of Run, a RemoveFunc and a Barrier at the same moment. `make test` plays
 # 300 rounds.
-ends: ## ROUNDS of each program in which several goroutines end a hand-out; 2 minutes
+ends: ## ROUNDS of each program in which several goroutines end a hand-out; 3 minutes
 	go test -C reliability -count=1 $(HANGS) -v -run 'RemoveFunc|BarrierAndEachEnd|OneRunSucceeds|NothingIsLost' . -rounds $(ROUNDS)
 
 # All methods from 32 goroutines, with faults, and accounts of what comes of it.
