@@ -91,7 +91,7 @@ var stuckQueues = []stuck{{
 	},
 }, {
 	// The handler adds its own item, in a queue that was at rest before.
-	alert: alert{"WorkqueueUnusuallyBusy", "hot", "If the same few keys come again and again"},
+	alert: alert{"WorkqueueUnusuallyBusy", "hot", "If the same few keys come again, or far more is added"},
 	run: func(ctx context.Context, q queue) {
 		time.AfterFunc(settle-40*time.Second, func() { add(q, 2) })
 		work(ctx, q, 2, func(ctx context.Context, item string) error {
