@@ -97,17 +97,14 @@ type statsJSON struct {
 
 // MarshalJSON returns the stats with names in snake case, and all durations in seconds.
 func (s QueueStats) MarshalJSON() ([]byte, error) {
-	return json.Marshal(s.asJSON())
+	return json.Marshal(statsJSON{plainStats(s), seconds(s.Unfinished), seconds(s.LongestRunning), seconds(s.OldestItem), seconds(s.Paced)})
 }
 
-func (s QueueStats) asJSON() statsJSON {
-	return statsJSON{plainStats(s), seconds(s.Unfinished), seconds(s.LongestRunning), seconds(s.OldestItem), seconds(s.Paced)}
-}
-
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads what MarshalJSON has written. A field that the text lacks becomes zero. The text null, and one
+// that cannot be read, change nothing.
 func (s *QueueStats) UnmarshalJSON(text []byte) error {
-	j := s.asJSON() // null and an error change nothing.
-	if err := json.Unmarshal(text, &j); err != nil {
+	var j statsJSON
+	if err := json.Unmarshal(text, &j); err != nil || isNull(text) {
 		return err
 	}
 	*s = QueueStats(j.plainStats)
@@ -145,10 +142,10 @@ func (p PartStats[K]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(partJSON[K]{plainPart[K](p), seconds(p.OldestItem)})
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON is like that of QueueStats.
 func (p *PartStats[K]) UnmarshalJSON(text []byte) error {
-	j := partJSON[K]{plainPart[K](*p), seconds(p.OldestItem)} // null and an error change nothing.
-	if err := json.Unmarshal(text, &j); err != nil {
+	var j partJSON[K]
+	if err := json.Unmarshal(text, &j); err != nil || isNull(text) {
 		return err
 	}
 	*p = PartStats[K](j.plainPart)

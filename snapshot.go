@@ -90,16 +90,19 @@ func (i ItemInfo[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(infoJSON[T]{plainInfo[T](i), seconds(i.Age)})
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON is like that of [QueueStats].
 func (i *ItemInfo[T]) UnmarshalJSON(text []byte) error {
-	j := infoJSON[T]{plainInfo[T](*i), seconds(i.Age)} // null and an error change nothing.
-	if err := json.Unmarshal(text, &j); err != nil {
+	var j infoJSON[T]
+	if err := json.Unmarshal(text, &j); err != nil || isNull(text) {
 		return err
 	}
 	*i = ItemInfo[T](j.plainInfo)
 	i.Age = time.Duration(j.Age)
 	return nil
 }
+
+// isNull reports whether a text is the null of JSON, for which an UnmarshalJSON must change nothing.
+func isNull(text []byte) bool { return string(text) == "null" }
 
 // seconds is a duration that JSON has in seconds.
 type seconds time.Duration

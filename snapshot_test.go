@@ -262,6 +262,22 @@ func TestNullAndABadTextChangeNothing(t *testing.T) {
 	}
 }
 
+// The JSON leaves zero fields out. A value that is read into a second time keeps no field of the first.
+func TestReadingIntoAUsedValueKeepsNothing(t *testing.T) {
+	stats := workqueue.QueueStats{Depth: 3, ByPriority: []workqueue.PartStats[int]{{Key: 4, HeldBack: true}}, Paused: true}
+	info := workqueue.ItemInfo[string]{Item: "a", Age: time.Hour, Failures: 2}
+	part := workqueue.PartStats[int]{Key: 4, HeldBack: true}
+	for into, zero := range map[any]any{&stats: workqueue.QueueStats{}, &info: workqueue.ItemInfo[string]{State: workqueue.ItemQueued}, &part: workqueue.PartStats[int]{}} {
+		text, err := json.Marshal(zero)
+		if err := cmp.Or(err, json.Unmarshal(text, into)); err != nil {
+			t.Errorf("%T: %v", into, err)
+		}
+		if got := reflect.ValueOf(into).Elem().Interface(); !reflect.DeepEqual(got, zero) {
+			t.Errorf("got %+v, want %+v", got, zero)
+		}
+	}
+}
+
 // The longest duration was read back as a negative one: its float is greater by 1.
 func TestLongestDurationsInJSONKeepTheirSign(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MinInt64, 1, -1} {
