@@ -152,7 +152,7 @@ linearizability: ## HISTORIES concurrent histories against the specification; lo
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
 # The end of a hand-out, the end of Run, a RemoveFunc and a Barrier at the same moment. `make test` plays
-# 300 rounds.
+# 300 rounds. Runs that end together play ten times as many.
 ends: ## ROUNDS of each program in which several goroutines end a hand-out; 3 minutes
 	go test -C reliability -count=1 $(HANGS) -v -run 'RemoveFunc|BarrierAndEachEnd|OneRunSucceeds|NothingIsLost' . -rounds $(ROUNDS)
 

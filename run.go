@@ -90,7 +90,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 		return err
 	}
 	l.limiting.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.
-	l.delaying.keepDropped() // First: a shutdown after the question drops items that OnStop has to name.
+	l.delaying.keepDropped() // Before ShuttingDown: OnStop has to name what a shutdown right after it drops.
 	defer l.delaying.forgetDropped()
 	if l.limiting.ShuttingDown() {
 		return ErrShutDown
@@ -286,8 +286,8 @@ func (r *runner[T]) workerDone() {
 
 // noteError keeps an error that ends a worker although there may be items. Our queues return
 // no such error, but the GetInfo of an embedding type may. To ask GetInfo again could
-// spin. Of the errors of several workers the last one is kept. The queue and not the error says whether the queue
-// is shut down: the error may be about another queue.
+// spin. An ErrShutDown may be about another queue, so noteError asks the queue whether it is shut down. Of
+// the errors of several workers the last one is kept.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || !r.isOpen() {
 		return

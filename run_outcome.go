@@ -138,7 +138,9 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 		return w.giveUpOn(result.Failures)
 	}
 	var c conclusion
-	if !ended || w.keeps() { // Asked before the retry alone: the answer may be another one a moment later.
+	// The end of a Run changes the answer of keeps at any time. An item that has no retry here must not be taken for
+	// one that comes again, so comesAgain is asked only about an item that has one.
+	if !ended || w.keeps() {
 		result.After, c = w.retry(v)
 		result.Again = w.comesAgain()
 	}
@@ -290,9 +292,9 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	return result
 }
 
-// concludeLate concludes about the item at hand, which cannot come again any more, unless the item waits by the
-// conclusion before. The note for the end of Run comes before Done: another Run may succeed with the item afterwards,
-// and then forgets the note.
+// concludeLate concludes about the item at hand, which cannot come again any more. before is the conclusion so far: an
+// item that waits by it needs no note. The note for the end of Run comes before Done: another Run may succeed with the
+// item afterwards, and then forgets the note.
 func (w *worker[T]) concludeLate(before conclusion, l lateItem[T]) conclusion {
 	if before.waits() {
 		return before
